@@ -1,0 +1,22 @@
+//! What crosses from the kernel to user space: record layouts, API ids, flags,
+//! the probe table, and the pure logic that both sides share.
+//!
+//! The eBPF programs (`agent-ebpf`) and every user-space crate compile this one
+//! definition, so a layout cannot drift between them.
+#![cfg_attr(not(feature = "user"), no_std)]
+#![forbid(unsafe_code)]
+
+mod api;
+mod counters;
+pub mod launch;
+mod record;
+mod site;
+mod table;
+
+pub use api::{Api, ApiId, Defaults, Effect, Family, Layer, Probe, Shape};
+pub use counters::Counters;
+pub use record::{
+    CallRecord, HEADER_LEN, Header, KERNEL_NAME_CAPACITY, NameRecord, RecordKind, TaskRecord, flags,
+};
+pub use site::{Cookie, Site, Twin};
+pub use table::{APIS, MAX_APIS};

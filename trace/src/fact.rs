@@ -1,0 +1,188 @@
+//! The rare facts: what a recording knows besides calls. Each is a row of kind `fact`
+//! whose `text` column holds it as one JSON object, tagged by `fact`.
+
+use serde::{Deserialize, Serialize};
+
+/// A fact. New kinds may come; readers skip what they do not know ([`Fact::parse`]).
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "fact", rename_all = "snake_case")]
+pub enum Fact {
+    /// A process is traced from here on.
+    Process(Process),
+    /// A traced process forked a child, which is traced too.
+    Fork {
+        /// The child's process id.
+        child: u32,
+    },
+    /// A traced process replaced its program.
+    Exec,
+    /// A traced process ended.
+    Exit,
+    /// A library is traced.
+    Module(Module),
+    /// What a kernel id means.
+    Kernel(Kernel),
+    /// What a caller id means.
+    Caller(Caller),
+    /// The same moment on three clocks.
+    Clock(Clock),
+    /// Calls may have been missed in this stretch.
+    Gap(Gap),
+    /// The process was stopped while probes were attached to a library it was loading.
+    Hold {
+        /// How long, ns.
+        duration: u64,
+    },
+    /// How the recorder was set.
+    Settings(Settings),
+    /// The final account of one function.
+    Account(Account),
+    /// Hits that the kernel did not run a program for.
+    RecursionMisses {
+        /// How many.
+        count: u64,
+    },
+    /// The recording ended as it should; always the last row.
+    End,
+}
+
+impl Fact {
+    /// Reads the `text` of a fact row; `None` for a fact of a later version.
+    pub fn parse(text: &str) -> Option<Self> {
+        serde_json::from_str(text).ok()
+    }
+
+    /// The `text` of a fact row.
+    pub fn to_text(&self) -> String {
+        serde_json::to_string(self).unwrap_or_default()
+    }
+}
+
+/// A traced process.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Process {
+    /// Process id in the recorder's pid namespace.
+    pub pid: u32,
+    /// The process id that it has in its own, innermost namespace.
+    pub namespace_pid: u32,
+    /// Clock ticks after boot when it started: with `pid`, its identity.
+    pub start_time: u64,
+    /// Its parent.
+    pub parent: u32,
+    /// Its executable, as the process itself sees the path.
+    pub exe: String,
+    /// Its title: argument 0, or what `setproctitle` made of it (`VLLM::EngineCore`).
+    pub title: String,
+    /// Its command line, cut at 4,096 bytes.
+    pub command: String,
+    /// Whether it was traced from before its first CUDA call on.
+    pub from_start: bool,
+}
+
+/// A library file with probes on it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Module {
+    /// Path, as the process that maps it sees it.
+    pub path: String,
+    /// Device number of the file.
+    pub dev: u64,
+    /// Inode of the file.
+    pub inode: u64,
+    /// Build id, hex, where the file has one.
+    pub build_id: Option<String>,
+    /// Names of the traced symbols.
+    pub probes: Vec<String>,
+    /// Symbols of the table that the file lacks, for the layer that it belongs to.
+    pub missing: Vec<String>,
+    /// Symbols that are there and yet not traced, each with the reason.
+    pub refused: Vec<(String, String)>,
+}
+
+/// A kernel.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Kernel {
+    /// The id in the `kernel` column.
+    pub id: u32,
+    /// The name as the compiler made it; `None` while unknown. Never an address.
+    pub name: Option<String>,
+    /// File that the kernel is in, where known.
+    pub module: Option<String>,
+    /// The host stub or driver handle it was seen by.
+    pub handle: u64,
+}
+
+/// Where calls come from.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Caller {
+    /// The id in the `caller` column.
+    pub id: u32,
+    /// File of the calling code; `None` for code outside any file (JIT).
+    pub module: Option<String>,
+}
+
+/// One moment on three clocks, ns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Clock {
+    /// `CLOCK_MONOTONIC`, the clock of the events.
+    pub monotonic: u64,
+    /// `CLOCK_BOOTTIME`: runs on in suspend.
+    pub boottime: u64,
+    /// `CLOCK_REALTIME`: since 1970, UTC.
+    pub realtime: u64,
+}
+
+/// A stretch in which calls may have been missed.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Gap {
+    /// The process concerned.
+    pub pid: u32,
+    /// Why.
+    pub reason: String,
+    /// Its length, ns, where it is known.
+    pub duration: Option<u64>,
+}
+
+/// How the recorder was set.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Settings {
+    /// cudasnoop's version.
+    pub version: String,
+    /// Kernel release.
+    pub kernel: String,
+    /// Host name.
+    pub host: String,
+    /// `scoped`, `shared` or `single`.
+    pub attach: String,
+    /// Families traced.
+    pub events: Vec<String>,
+    /// Ring buffer, bytes.
+    pub ring_bytes: u64,
+    /// Whether launches are probed at return too.
+    pub launch_returns: bool,
+    /// Whether the recorder started the process (and so missed nothing).
+    pub command: Option<Vec<String>>,
+}
+
+/// The account of one function over the whole recording:
+/// `made = reported + lost_ring + lost_pairing + abandoned + in_flight`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Account {
+    /// The function.
+    pub api: String,
+    /// Calls entered, counted in the kernel.
+    pub made: u64,
+    /// Driver calls folded into the runtime call that made them; not in `made`.
+    pub folded: u64,
+    /// Calls with a row of kind `call`.
+    pub reported: u64,
+    /// Calls whose record found the ring buffer full.
+    pub lost_ring: u64,
+    /// Calls that found no place in the pairing map.
+    pub lost_pairing: u64,
+    /// Calls with a row of kind `abandoned`.
+    pub abandoned: u64,
+    /// Calls with a row of kind `in_flight`.
+    pub in_flight: u64,
+    /// Rows of kind `begin`, and names, that found the ring buffer full.
+    pub lost_extra: u64,
+}
