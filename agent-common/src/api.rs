@@ -134,6 +134,8 @@ pub enum Shape {
     TorchOutOfMemory = 18,
     /// `(int device)`.
     SelectDevice = 19,
+    /// `(const char **out, handle)`; the string at `*out` is read at return.
+    KernelName = 20,
 }
 
 /// Which of a call's two moments are probed, and what is reported.

@@ -6,7 +6,9 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 ///
 /// For every function `made = reported + lost_ring + lost_pairing + abandoned + in flight`:
 /// the last term is what the pairing map holds, read when the others are.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable,
+)]
 #[repr(C)]
 pub struct Counters {
     /// Calls entered, folded ones left out.

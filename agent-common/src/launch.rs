@@ -11,14 +11,20 @@ pub struct Dimensions {
 
 /// The three words that hold `dimensions`.
 pub const fn pack(dimensions: Dimensions) -> [u64; 3] {
-    let Dimensions { grid: [gx, gy, gz], block: [bx, by, bz] } = dimensions;
+    let Dimensions {
+        grid: [gx, gy, gz],
+        block: [bx, by, bz],
+    } = dimensions;
     [pair(gx, gy), pair(gz, bx), pair(by, bz)]
 }
 
 /// The dimensions that [`pack`] packed.
 pub const fn unpack(words: [u64; 3]) -> Dimensions {
     let [a, b, c] = words;
-    Dimensions { grid: [low(a), high(a), low(b)], block: [high(b), low(c), high(c)] }
+    Dimensions {
+        grid: [low(a), high(a), low(b)],
+        block: [high(b), low(c), high(c)],
+    }
 }
 
 /// `low` in the lower half, `high` in the upper.
@@ -40,7 +46,10 @@ mod tests {
 
     #[test]
     fn dimensions_survive_packing() {
-        let dimensions = Dimensions { grid: [2, 3, 5], block: [7, 11, u32::MAX] };
+        let dimensions = Dimensions {
+            grid: [2, 3, 5],
+            block: [7, 11, u32::MAX],
+        };
         assert_eq!(unpack(pack(dimensions)), dimensions);
     }
 }

@@ -9,14 +9,16 @@
 mod api;
 mod counters;
 pub mod launch;
+mod pairing;
 mod record;
 mod site;
 mod table;
 
 pub use api::{Api, ApiId, Defaults, Effect, Family, Layer, Probe, Shape};
 pub use counters::Counters;
+pub use pairing::{MAX_DEPTH, Pending, ThreadState};
 pub use record::{
     CallRecord, HEADER_LEN, Header, KERNEL_NAME_CAPACITY, NameRecord, RecordKind, TaskRecord, flags,
 };
 pub use site::{Cookie, Site, Twin};
-pub use table::{APIS, MAX_APIS};
+pub use table::{APIS, MAX_APIS, TASKS};

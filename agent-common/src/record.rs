@@ -71,10 +71,8 @@ pub mod flags {
     pub const FOREIGN_PID: u32 = 1 << 6;
     /// The name was longer than the record holds.
     pub const NAME_CUT: u32 = 1 << 7;
-    /// The thread was too deep in nested calls to keep this one apart.
-    pub const TOO_DEEP: u32 = 1 << 8;
     /// The call's return was seen: its result and duration are known.
-    pub const RETURNED: u32 = 1 << 9;
+    pub const RETURNED: u32 = 1 << 8;
 }
 
 /// How each record begins.
@@ -129,6 +127,7 @@ pub struct CallRecord {
     /// | graph launch | exec | stream | | | | |
     /// | copy | destination | source | size | kind | stream | |
     /// | wait | | stream or event | | | | |
+    /// | kernel lookup | handle | | | | | |
     /// | torch report | block | size (signed) | allocated | reserved | device | |
     ///
     /// Pairs of 32-bit values: the first in the low half ([`crate::launch`]).

@@ -94,7 +94,10 @@ impl Cookie {
 
     /// From what the kernel hands over.
     pub const fn from_bits(bits: u64) -> Self {
-        Self { site: (bits & 0xffff_ffff) as u32, pid: (bits >> 32) as u32 }
+        Self {
+            site: (bits & 0xffff_ffff) as u32,
+            pid: (bits >> 32) as u32,
+        }
     }
 }
 
@@ -104,7 +107,10 @@ mod tests {
 
     #[test]
     fn cookie_survives() {
-        let cookie = Cookie { site: 77, pid: u32::MAX };
+        let cookie = Cookie {
+            site: 77,
+            pid: u32::MAX,
+        };
         assert_eq!(Cookie::from_bits(cookie.to_bits()), cookie);
     }
 

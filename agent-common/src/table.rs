@@ -5,7 +5,7 @@
 //! a symbol that a library lacks is normal and is listed as missing, never an error.
 
 use crate::api::{
-    Api, Defaults,
+    Api, ApiId, Defaults,
     Effect::{self, Copy, DeviceAlloc, DeviceFree, GraphLaunch, KernelLookup, Launch, Wait},
     Family, Layer, Probe, Shape,
 };
@@ -13,13 +13,33 @@ use crate::api::{
 /// Capacity of the kernel's per-function arrays; [`APIS`] stays below it.
 pub const MAX_APIS: u32 = 256;
 
+/// The row of the per-function arrays that no function has: there stands what concerns
+/// processes rather than calls.
+pub const TASKS: ApiId = ApiId(255);
+
+const _: () = assert!(TASKS.0 as u32 == MAX_APIS - 1);
+
 /// Every traced function.
 pub static APIS: &[Api] = &[
     // Device memory.
-    runtime("cudaMalloc", &["cudaMalloc"], Family::Memory, DeviceAlloc, Shape::Alloc, Probe::Return)
-        .doc("Allocates device memory"),
-    runtime("cudaFree", &["cudaFree"], Family::Memory, DeviceFree, Shape::Free, Probe::EntryAndReturn)
-        .doc("Frees device memory"),
+    runtime(
+        "cudaMalloc",
+        &["cudaMalloc"],
+        Family::Memory,
+        DeviceAlloc,
+        Shape::Alloc,
+        Probe::Return,
+    )
+    .doc("Allocates device memory"),
+    runtime(
+        "cudaFree",
+        &["cudaFree"],
+        Family::Memory,
+        DeviceFree,
+        Shape::Free,
+        Probe::EntryAndReturn,
+    )
+    .doc("Frees device memory"),
     runtime(
         "cudaMemGetInfo",
         &["cudaMemGetInfo"],
@@ -38,10 +58,24 @@ pub static APIS: &[Api] = &[
         Probe::Return,
     )
     .doc("Chooses the device of the calling thread"),
-    driver("cuMemAlloc_v2", &["cuMemAlloc_v2"], Family::Memory, DeviceAlloc, Shape::Alloc, Probe::Return)
-        .doc("Allocates device memory"),
-    driver("cuMemFree_v2", &["cuMemFree_v2"], Family::Memory, DeviceFree, Shape::Free, Probe::EntryAndReturn)
-        .doc("Frees device memory"),
+    driver(
+        "cuMemAlloc_v2",
+        &["cuMemAlloc_v2"],
+        Family::Memory,
+        DeviceAlloc,
+        Shape::Alloc,
+        Probe::Return,
+    )
+    .doc("Allocates device memory"),
+    driver(
+        "cuMemFree_v2",
+        &["cuMemFree_v2"],
+        Family::Memory,
+        DeviceFree,
+        Shape::Free,
+        Probe::EntryAndReturn,
+    )
+    .doc("Frees device memory"),
     driver(
         "cuMemGetInfo_v2",
         &["cuMemGetInfo_v2"],
@@ -70,10 +104,13 @@ pub static APIS: &[Api] = &[
         Probe::Entry,
     )
     .since(11080)
-    .doc("Launches a kernel with attributes (clusters, priorities, dependent launch)"),
+    .doc("Launches a kernel with attributes, such as clusters"),
     runtime(
         "cudaLaunchCooperativeKernel",
-        &["cudaLaunchCooperativeKernel", "cudaLaunchCooperativeKernel_ptsz"],
+        &[
+            "cudaLaunchCooperativeKernel",
+            "cudaLaunchCooperativeKernel_ptsz",
+        ],
         Family::Launch,
         Launch,
         Shape::LaunchRuntime,
@@ -98,10 +135,13 @@ pub static APIS: &[Api] = &[
         Probe::Entry,
     )
     .since(11060)
-    .doc("Launches a kernel with attributes; Triton and cuBLAS end here"),
+    .doc("Launches a kernel with attributes; Triton and cuBLAS use it"),
     driver(
         "cuLaunchCooperativeKernel",
-        &["cuLaunchCooperativeKernel", "cuLaunchCooperativeKernel_ptsz"],
+        &[
+            "cuLaunchCooperativeKernel",
+            "cuLaunchCooperativeKernel_ptsz",
+        ],
         Family::Launch,
         Launch,
         Shape::LaunchDriver,
@@ -313,6 +353,26 @@ pub static APIS: &[Api] = &[
     )
     .since(12000)
     .doc("Gives the function handle of a kernel handle"),
+    driver(
+        "cuKernelGetName",
+        &["cuKernelGetName"],
+        Family::Module,
+        KernelLookup,
+        Shape::KernelName,
+        Probe::Return,
+    )
+    .since(12030)
+    .doc("Gives the name of a kernel handle"),
+    driver(
+        "cuFuncGetName",
+        &["cuFuncGetName"],
+        Family::Module,
+        KernelLookup,
+        Shape::KernelName,
+        Probe::Return,
+    )
+    .since(12030)
+    .doc("Gives the name of a function handle"),
     // PyTorch's caching allocator, from outside: libc10 calls these two on every allocation and
     // free, profiler or not.
     torch(
@@ -320,13 +380,13 @@ pub static APIS: &[Api] = &[
         &["_ZN3c1027reportMemoryUsageToProfilerEPvlmmNS_6DeviceE"],
         Shape::TorchReport,
     )
-    .doc("PyTorch allocated or freed a block: its size, and the totals allocated and reserved"),
+    .doc("PyTorch allocated or freed a block; with its totals"),
     torch(
         "c10::reportOutOfMemoryToProfiler",
         &["_ZN3c1027reportOutOfMemoryToProfilerElmmNS_6DeviceE"],
         Shape::TorchOutOfMemory,
     )
-    .doc("PyTorch ran out of memory: the size asked for, and the totals allocated and reserved"),
+    .doc("PyTorch ran out of memory; with its totals"),
 ];
 
 const fn row(
@@ -338,7 +398,18 @@ const fn row(
     shape: Shape,
     probe: Probe,
 ) -> Api {
-    Api { name, symbols, layer, family, effect, shape, probe, defaults: Defaults::On, since: 0, doc: "" }
+    Api {
+        name,
+        symbols,
+        layer,
+        family,
+        effect,
+        shape,
+        probe,
+        defaults: Defaults::On,
+        since: 0,
+        doc: "",
+    }
 }
 
 const fn runtime(
@@ -364,7 +435,15 @@ const fn driver(
 }
 
 const fn torch(name: &'static str, symbols: &'static [&'static str], shape: Shape) -> Api {
-    row(Layer::Torch, name, symbols, Family::Torch, Effect::TorchReport, shape, Probe::Entry)
+    row(
+        Layer::Torch,
+        name,
+        symbols,
+        Family::Torch,
+        Effect::TorchReport,
+        shape,
+        Probe::Entry,
+    )
 }
 
 impl Api {
@@ -390,7 +469,11 @@ mod tests {
         let mut symbols = HashSet::new();
         for api in APIS {
             assert!(names.insert(api.name), "{} twice", api.name);
-            assert!(!api.doc.is_empty() && !api.doc.ends_with('.'), "{}: doc line", api.name);
+            assert!(
+                !api.doc.is_empty() && !api.doc.ends_with('.'),
+                "{}: doc line",
+                api.name
+            );
             for symbol in api.symbols {
                 assert!(symbols.insert(symbol), "{symbol} twice");
             }
@@ -401,7 +484,11 @@ mod tests {
     #[test]
     fn only_the_last_symbol_may_be_a_twin() {
         for api in APIS {
-            let plain = api.symbols.iter().filter(|s| Twin::of_symbol(s) == Twin::Plain).count();
+            let plain = api
+                .symbols
+                .iter()
+                .filter(|s| Twin::of_symbol(s) == Twin::Plain)
+                .count();
             assert_eq!(plain, 1, "{}", api.name);
             assert_eq!(Twin::of_symbol(api.symbols[0]), Twin::Plain, "{}", api.name);
         }
@@ -409,13 +496,19 @@ mod tests {
 
     #[test]
     fn the_probed_symbol_is_never_the_jumping_one() {
-        assert!(APIS.iter().flat_map(|api| api.symbols).all(|s| *s != "__cudaLaunchKernel"));
+        assert!(
+            APIS.iter()
+                .flat_map(|api| api.symbols)
+                .all(|s| *s != "__cudaLaunchKernel")
+        );
     }
 
     #[test]
     fn directions_come_from_names() {
         let kind = |name: &str| {
-            APIS.iter().find(|api| api.name == name).and_then(Api::copy_kind)
+            APIS.iter()
+                .find(|api| api.name == name)
+                .and_then(Api::copy_kind)
         };
         assert_eq!(kind("cuMemcpyHtoD_v2"), Some(1));
         assert_eq!(kind("cuMemcpyDtoHAsync_v2"), Some(2));

@@ -8,7 +8,15 @@ impl Event {
     /// The event of a call record; `None` for a record that is no call or names no known
     /// function. `seq`, `kernel` and `caller` are left for the recorder to fill in.
     pub fn from_record(record: &CallRecord) -> Option<Self> {
-        let CallRecord { header, duration, caller: _, result, parent, reserved: _, args } = *record;
+        let CallRecord {
+            header,
+            duration,
+            caller: _,
+            result,
+            parent,
+            reserved: _,
+            args,
+        } = *record;
         let kind = match RecordKind::from_u8(header.kind)? {
             RecordKind::Call => Kind::Call,
             RecordKind::Begin => Kind::Begin,
@@ -33,7 +41,10 @@ impl Event {
             tid: header.tid,
             kind,
             api: Some(id),
-            parent: parent.checked_sub(1).map(ApiId).filter(|id| id.api().is_some()),
+            parent: parent
+                .checked_sub(1)
+                .map(ApiId)
+                .filter(|id| id.api().is_some()),
             result: returned.then_some(result),
             flags: header.flags,
             ..Self::default()
@@ -75,7 +86,7 @@ impl Event {
             Shape::WaitDevice => {}
             Shape::WaitStream => event.stream = Some(args[1]),
             Shape::WaitEvent => event.handle = Some(args[1]),
-            Shape::KernelByName | Shape::KernelFunction => {
+            Shape::KernelByName | Shape::KernelFunction | Shape::KernelName => {
                 event.handle = out_known.then_some(args[0]);
             }
             Shape::TorchReport => {

@@ -22,8 +22,13 @@ pub enum Kind {
 
 impl Kind {
     /// All kinds, in discriminant order.
-    pub const ALL: [Self; 5] =
-        [Self::Call, Self::Begin, Self::Abandoned, Self::InFlight, Self::Fact];
+    pub const ALL: [Self; 5] = [
+        Self::Call,
+        Self::Begin,
+        Self::Abandoned,
+        Self::InFlight,
+        Self::Fact,
+    ];
 
     /// The name in the `kind` column and in JSON.
     pub const fn name(self) -> &'static str {
@@ -81,9 +86,9 @@ pub struct Event {
     /// What a launch, a graph launch or a wait is about: host stub or driver handle, graph
     /// exec, event.
     pub handle: Option<u64>,
-    /// Id of the launched kernel; a [`crate::fact::Kernel`] defines it, here or later.
+    /// Id of the launched kernel; a [`crate::fact::Kernel`] defines it, earlier or later.
     pub kernel: Option<u32>,
-    /// Id of the module that called; a [`crate::fact::Caller`] defines it, here or earlier.
+    /// Id of the module that called; a [`crate::fact::Caller`] defines it, earlier or later.
     pub caller: Option<u32>,
     /// Id of the call stack. Not recorded yet.
     pub stack: Option<u32>,

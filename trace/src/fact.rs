@@ -107,7 +107,8 @@ pub struct Kernel {
     pub name: Option<String>,
     /// File that the kernel is in, where known.
     pub module: Option<String>,
-    /// The host stub or driver handle it was seen by.
+    /// The host stub or driver handle it was seen by; in JSON a hexadecimal string.
+    #[serde(with = "hexadecimal")]
     pub handle: u64,
 }
 
@@ -185,4 +186,20 @@ pub struct Account {
     pub in_flight: u64,
     /// Rows of kind `begin`, and names, that found the ring buffer full.
     pub lost_extra: u64,
+}
+
+/// Addresses in JSON: strings, since many readers round numbers beyond 53 bits.
+mod hexadecimal {
+    use serde::{Deserialize as _, Deserializer, Serializer, de::Error as _};
+
+    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde's signature")]
+    pub(super) fn serialize<S: Serializer>(value: &u64, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(&format_args!("{value:#x}"))
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(source: D) -> Result<u64, D::Error> {
+        let text = String::deserialize(source)?;
+        let digits = text.strip_prefix("0x").unwrap_or(&text);
+        u64::from_str_radix(digits, 16).map_err(D::Error::custom)
+    }
 }

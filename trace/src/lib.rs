@@ -4,9 +4,24 @@
 //! one, [`Reader`] reads it, whole or torn; both speak [`Event`].
 #![forbid(unsafe_code)]
 
+pub mod batch;
+mod batch_builder;
+mod columns;
 mod decode;
 pub mod event;
 pub mod fact;
+mod message;
+mod reader;
+mod repair;
+mod schema;
+mod writer;
 
+pub use batch::EventBatch;
+pub use batch_builder::{Batch, BatchBuilder, Pushed, TEXT_CAPACITY};
 pub use event::{Event, Kind};
 pub use fact::Fact;
+pub use message::{Cause, End};
+pub use reader::{ReadError, Reader};
+pub use repair::{RepairError, Repaired, repair};
+pub use schema::{FORMAT_VERSION, FORMAT_VERSION_KEY};
+pub use writer::{BatchWriter, WriteError, Writer};

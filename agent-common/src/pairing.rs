@@ -1,0 +1,69 @@
+//! The pairing map's value: what the kernel keeps of a thread between the entry of a
+//! call and its return.
+
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
+
+/// Deepest nesting of probed calls on one thread that is kept apart. The real libraries
+/// nest two (runtime, driver); the rest is room for callbacks.
+pub const MAX_DEPTH: u32 = 4;
+
+/// A call that has been entered.
+#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, KnownLayout, Immutable)]
+#[repr(C)]
+pub struct Pending {
+    /// ns of `CLOCK_MONOTONIC` at entry.
+    pub timestamp: u64,
+    /// The stack pointer at entry: the return address lies there. A later probe hit at or
+    /// above it proves that this call is over.
+    pub stack_pointer: u64,
+    /// The return address; 0 where not read.
+    pub caller: u64,
+    /// As in [`crate::CallRecord::args`], but for pointers to results, which stand in their
+    /// place until the return.
+    pub args: [u64; 6],
+    /// The [`crate::ApiId`].
+    pub api: u16,
+    /// The enclosing call's [`crate::ApiId`] plus one; 0 for none.
+    pub parent: u16,
+    /// Bits of [`crate::flags`].
+    pub flags: u32,
+    /// The function's [`crate::Layer`], as a number.
+    pub layer: u8,
+    /// The function's [`crate::Effect`], as a number.
+    pub effect: u8,
+    /// The function's [`crate::Shape`], as a number.
+    pub shape: u8,
+    /// 1 if the call is folded into an enclosing one and makes no event.
+    pub folded: u8,
+    /// 1 for a hot function.
+    pub hot: u8,
+    /// Zero.
+    pub reserved: [u8; 3],
+}
+
+/// A thread, keyed by what `bpf_get_current_pid_tgid` returns.
+#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, KnownLayout, Immutable)]
+#[repr(C)]
+pub struct ThreadState {
+    /// Process id in the agent's pid namespace.
+    pub pid: u32,
+    /// Thread id, likewise.
+    pub tid: u32,
+    /// [`crate::flags::FOREIGN_PID`] where those two are the initial namespace's.
+    pub flags: u32,
+    /// How many of `calls` are pending.
+    pub depth: u32,
+    /// Site index plus one of a runtime launch, probed at entry only, whose driver launch
+    /// has not been seen yet; 0 for none.
+    pub launch_site: u32,
+    /// Zero.
+    pub reserved: u32,
+    /// That launch's probe address.
+    pub launch_ip: u64,
+    /// That launch's stack pointer at entry.
+    pub launch_stack_pointer: u64,
+    /// That launch's host stub.
+    pub launch_function: u64,
+    /// The calls, outermost first.
+    pub calls: [Pending; MAX_DEPTH as usize],
+}

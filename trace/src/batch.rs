@@ -1,0 +1,289 @@
+//! Batches as they are read: columns, and rows on demand.
+
+use std::ops::Deref;
+
+use agent_common::{ApiId, Family, Layer, launch::Dimensions};
+use arrow_array::cast::AsArray;
+use arrow_array::types::UInt8Type;
+use arrow_array::{Array, ArrayRef, PrimitiveArray, RecordBatch, StringArray};
+use arrow_buffer::{NullBuffer, ScalarBuffer};
+
+use crate::schema::{Named, Number, for_each_column};
+use crate::{Event, Kind};
+
+/// A column in which every row has a value.
+#[derive(Clone, Debug)]
+pub struct Required<T: Number>(ScalarBuffer<T>);
+
+impl<T: Number> Deref for Required<T> {
+    type Target = [T];
+
+    fn deref(&self) -> &[T] {
+        &self.0
+    }
+}
+
+/// A column of numbers or nulls; all null where the recording lacks it.
+#[derive(Clone, Debug)]
+pub struct Optional<T: Number> {
+    values: ScalarBuffer<T>,
+    valid: Option<NullBuffer>,
+}
+
+impl<T: Number> Optional<T> {
+    fn new(array: &PrimitiveArray<T::Arrow>) -> Self {
+        Self {
+            values: array.values().clone(),
+            valid: array.nulls().cloned(),
+        }
+    }
+
+    fn absent() -> Self {
+        Self {
+            values: Vec::new().into(),
+            valid: None,
+        }
+    }
+
+    /// The value of `row`.
+    #[inline]
+    pub fn get(&self, row: usize) -> Option<T> {
+        let value = *self.values.get(row)?;
+        self.valid
+            .as_ref()
+            .is_none_or(|valid| valid.is_valid(row))
+            .then_some(value)
+    }
+}
+
+/// A column of names or nulls; all null where the recording lacks it.
+#[derive(Clone, Debug)]
+pub struct Names<T> {
+    keys: Optional<u8>,
+    dictionary: StringArray,
+    /// By key; `None` for a name that this build does not know.
+    known: Vec<Option<T>>,
+}
+
+impl<T: Named> Names<T> {
+    /// What `row` has; `None` where it has nothing, or a name that this build does not know.
+    #[inline]
+    pub fn get(&self, row: usize) -> Option<T> {
+        *self.known.get(usize::from(self.keys.get(row)?))?
+    }
+
+    /// The name that `row` has, known to this build or not.
+    pub fn name(&self, row: usize) -> Option<&str> {
+        let key = usize::from(self.keys.get(row)?);
+        (key < self.dictionary.len()).then(|| self.dictionary.value(key))
+    }
+}
+
+/// A column of texts or nulls.
+#[derive(Clone, Debug)]
+pub struct Text(Option<StringArray>);
+
+impl Text {
+    /// The text of `row`.
+    pub fn get(&self, row: usize) -> Option<&str> {
+        let texts = self.0.as_ref()?;
+        (row < texts.len() && texts.is_valid(row)).then(|| texts.value(row))
+    }
+
+    /// The rows that have a text, in order, each with it.
+    pub fn iter(&self) -> impl Iterator<Item = (usize, &str)> {
+        let rows = self.0.iter().flat_map(|texts| match texts.nulls() {
+            Some(valid) => Box::new(valid.valid_indices()) as Box<dyn Iterator<Item = usize>>,
+            None => Box::new(0..texts.len()),
+        });
+        rows.filter_map(|row| Some((row, self.get(row)?)))
+    }
+}
+
+/// How a column comes out of a batch. An error says what is wrong.
+trait Column: Sized {
+    fn read(array: Option<&ArrayRef>) -> Result<Self, String>;
+}
+
+impl<T: Number> Column for Required<T> {
+    fn read(array: Option<&ArrayRef>) -> Result<Self, String> {
+        let array = array.ok_or("is missing")?;
+        let array = array
+            .as_primitive_opt::<T::Arrow>()
+            .ok_or("has another type")?;
+        if array.null_count() > 0 {
+            return Err("has nulls".to_owned());
+        }
+        Ok(Self(array.values().clone()))
+    }
+}
+
+impl<T: Number> Column for Optional<T> {
+    fn read(array: Option<&ArrayRef>) -> Result<Self, String> {
+        let Some(array) = array else {
+            return Ok(Self::absent());
+        };
+        let array = array.as_primitive_opt().ok_or("has another type")?;
+        Ok(Self::new(array))
+    }
+}
+
+impl<T: Named> Column for Names<T> {
+    fn read(array: Option<&ArrayRef>) -> Result<Self, String> {
+        let (keys, dictionary) = if let Some(array) = array {
+            let array = array.as_dictionary_opt::<UInt8Type>();
+            let array = array.ok_or("has another type")?;
+            let dictionary = array.values().as_string_opt().ok_or("has another type")?;
+            (Optional::new(array.keys()), dictionary.clone())
+        } else {
+            (Optional::absent(), StringArray::new_null(0))
+        };
+        let by_name = |name| T::all().find(|known| Some(known.name()) == name);
+        // A key is a byte: what a longer dictionary holds cannot be meant.
+        let known: Vec<_> = dictionary.iter().take(256).map(by_name).collect();
+        let column = Self {
+            keys,
+            dictionary,
+            known,
+        };
+        if !T::NULLABLE && (0..column.keys.values.len()).any(|row| column.get(row).is_none()) {
+            return Err("has values that are not of this format version".to_owned());
+        }
+        Ok(column)
+    }
+}
+
+impl Column for Text {
+    fn read(array: Option<&ArrayRef>) -> Result<Self, String> {
+        let texts = array.map(|array| array.as_string_opt().ok_or("has another type"));
+        Ok(Self(texts.transpose()?.cloned()))
+    }
+}
+
+macro_rules! columns {
+    ($($name:ident: $type:ty, $unit:literal, $doc:literal;)*) => {
+        /// Some thousand rows of a recording.
+        ///
+        /// Columns are fast, one by one; [`EventBatch::event`] puts a row together.
+        #[derive(Clone, Debug)]
+        pub struct EventBatch {
+            rows: usize,
+            $($name: $type,)*
+        }
+
+        impl EventBatch {
+            /// From a batch whose columns have the types of the schema, or are missing.
+            pub(crate) fn read(batch: &RecordBatch) -> Result<Self, String> {
+                Ok(Self {
+                    rows: batch.num_rows(),
+                    $($name: Column::read(batch.column_by_name(stringify!($name)))
+                        .map_err(|what| format!("column {} {what}", stringify!($name)))?,)*
+                })
+            }
+
+            $(
+                #[doc = concat!("The column `", stringify!($name), "`: ", $doc, ".")]
+                #[inline]
+                pub fn $name(&self) -> &$type {
+                    &self.$name
+                }
+            )*
+        }
+    };
+}
+
+for_each_column!(columns);
+
+impl EventBatch {
+    /// How many rows it has.
+    pub fn len(&self) -> usize {
+        self.rows
+    }
+
+    /// Whether it has no rows.
+    pub fn is_empty(&self) -> bool {
+        self.rows == 0
+    }
+
+    /// The rows, one by one.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = Event> + '_ {
+        (0..self.rows).map(|row| self.event(row))
+    }
+
+    /// One row. Panics where `row` is not below [`EventBatch::len`].
+    pub fn event(&self, row: usize) -> Event {
+        // Exhaustive: a new column must be read, or named here as derived.
+        let Self {
+            rows: _,
+            seq,
+            ts,
+            duration,
+            pid,
+            tid,
+            kind,
+            api,
+            layer: _,
+            family: _,
+            parent,
+            result,
+            device,
+            address,
+            source,
+            size,
+            copy_kind,
+            stream,
+            grid_x,
+            grid_y,
+            grid_z,
+            block_x,
+            block_y,
+            block_z,
+            shared_memory,
+            handle,
+            kernel,
+            caller,
+            stack,
+            allocated,
+            reserved,
+            device_free,
+            device_total,
+            flags,
+            text,
+        } = self;
+        let dimensions = || {
+            Some(Dimensions {
+                grid: [grid_x.get(row)?, grid_y.get(row)?, grid_z.get(row)?],
+                block: [block_x.get(row)?, block_y.get(row)?, block_z.get(row)?],
+            })
+        };
+        Event {
+            seq: seq[row],
+            timestamp: ts[row],
+            duration: duration.get(row),
+            pid: pid[row],
+            tid: tid[row],
+            kind: kind.get(row).expect("every row's kind was checked"),
+            api: api.get(row),
+            parent: parent.get(row),
+            result: result.get(row),
+            device: device.get(row),
+            address: address.get(row),
+            source: source.get(row),
+            size: size.get(row),
+            copy_kind: copy_kind.get(row),
+            stream: stream.get(row),
+            dimensions: dimensions(),
+            shared_memory: shared_memory.get(row),
+            handle: handle.get(row),
+            kernel: kernel.get(row),
+            caller: caller.get(row),
+            stack: stack.get(row),
+            allocated: allocated.get(row),
+            reserved: reserved.get(row),
+            device_free: device_free.get(row),
+            device_total: device_total.get(row),
+            flags: flags[row],
+            text: text.get(row).map(str::to_owned),
+        }
+    }
+}
