@@ -1,1 +1,36 @@
-fn main(){}
+//! The eBPF programs: one file per family, and what they share.
+//!
+//! Each function's attach point carries a cookie that names its [`agent_common::Site`];
+//! everything that differs between functions is in that site, so one program serves a
+//! whole family. Each program exists twice, for multi links and for single uprobes.
+#![no_std]
+#![no_main]
+#![feature(asm_experimental_arch)]
+
+mod calls;
+mod config;
+mod copy;
+mod emit;
+mod graph;
+mod hit;
+mod launch;
+mod linker;
+mod log;
+mod maps;
+mod memory;
+mod module;
+mod sync;
+mod tasks;
+mod torch;
+
+/// `bpf_probe_read_user` and others are for GPL-compatible programs only.
+#[unsafe(link_section = "license")]
+#[unsafe(no_mangle)]
+static LICENSE: [u8; 13] = *b"Dual MIT/GPL\0";
+
+#[panic_handler]
+fn panic(_: &core::panic::PanicInfo<'_>) -> ! {
+    // SAFETY: the programs contain no panic that the compiler could not remove; the verifier
+    // would refuse this loop if one were reachable.
+    unsafe { core::hint::unreachable_unchecked() }
+}

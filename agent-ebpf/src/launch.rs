@@ -1,0 +1,211 @@
+//! Kernel launches, of four argument shapes, probed at entry only unless asked otherwise.
+
+use agent_common::{
+    CallRecord, Header, Layer, Pending, Probe, RecordKind, Shape, ThreadState, flags, launch::pair,
+};
+use aya_ebpf::{bindings::BPF_RB_AVAIL_DATA, programs::ProbeContext};
+
+use crate::{
+    calls::{self, entry_programs},
+    config,
+    emit::{self, Weight},
+    hit::{self, Hit, args, count, now, read, stack_arg, stack_pointer},
+    maps::{KERNEL_PAIRS, KernelKey, RING, SITES},
+};
+
+/// The head of `cudaLaunchConfig_t` and, but for the width of the shared memory size, of
+/// `CUlaunchConfig` (56 bytes each; the same in the headers of CUDA 12.9 and 13.5).
+#[derive(Clone, Copy)]
+#[repr(C)]
+struct LaunchConfig {
+    /// Grid x, y, z, block x, y, z, 32 bits each.
+    dimensions: [u64; 3],
+    /// Dynamic shared memory, bytes; the driver's has 32 bits and padding.
+    shared_memory: u64,
+    stream: u64,
+}
+
+#[inline(always)]
+fn launch_entry(ctx: &ProbeContext) -> Option<()> {
+    let registers = args(ctx);
+    let hit = Hit::new(ctx)?;
+    let (args, unread) = launch_args(ctx, registers, hit.site.shape);
+    if hit.site.probe != Probe::Entry as u8 {
+        calls::enter(ctx, &hit, args, unread, true);
+        return None;
+    }
+    let Some(thread) = hit.thread() else {
+        count!(hit.counters, made, 1);
+        count!(hit.counters, lost_pairing, 1);
+        return None;
+    };
+    let sp = stack_pointer(ctx);
+    let (caller, unread) = calls::caller(ctx, true, unread);
+    if hit.site.layer == Layer::Driver as u8 {
+        if is_part_of_runtime_launch(thread, caller, sp) {
+            count!(hit.counters, folded, 1);
+            report_pair(&hit, thread, args[0]);
+            thread.launch_site = 0;
+            return None;
+        }
+    } else {
+        thread.launch_site = hit.site_index + 1;
+        thread.launch_ip = hit::instruction_pointer(ctx);
+        thread.launch_stack_pointer = sp;
+        thread.launch_function = args[0];
+    }
+    calls::leave_dead_calls(thread, sp);
+    let around = calls::around(thread, hit.site.layer, hit.site.effect);
+    count!(hit.counters, made, 1);
+    let call = Pending {
+        timestamp: now(),
+        stack_pointer: sp,
+        caller,
+        args,
+        api: hit.site.api,
+        parent: around.parent,
+        flags: unread | calls::twin_flag(&hit),
+        layer: hit.site.layer,
+        effect: hit.site.effect,
+        shape: hit.site.shape,
+        folded: 0,
+        hot: hit.site.hot,
+        reserved: [0; 3],
+    };
+    emit::call(
+        thread,
+        RecordKind::Call,
+        Weight::Call,
+        &call,
+        0,
+        0,
+        hit.counters,
+    );
+    None
+}
+
+/// Function, dimensions, shared memory, stream; and the flag for what could not be read.
+#[inline(always)]
+fn launch_args(ctx: &ProbeContext, registers: [u64; 6], shape: u8) -> ([u64; 6], u32) {
+    let [a, b, c, d, e, f] = registers;
+    if shape == Shape::LaunchRuntime as u8 {
+        let (shared, stream) = (stack_arg(ctx, 0), stack_arg(ctx, 1));
+        let (grid_xy, grid_z) = (b, c as u32);
+        let (block_xy, block_z) = (d, e as u32);
+        let args = [
+            a,
+            grid_xy,
+            pair(grid_z, block_xy as u32),
+            pair((block_xy >> 32) as u32, block_z),
+            shared.unwrap_or(0),
+            stream.unwrap_or(0),
+        ];
+        (args, unread(shared.is_some() && stream.is_some()))
+    } else if shape == Shape::LaunchDriver as u8 {
+        let (block_z, shared, stream) = (stack_arg(ctx, 0), stack_arg(ctx, 1), stack_arg(ctx, 2));
+        let args = [
+            a,
+            pair(b as u32, c as u32),
+            pair(d as u32, e as u32),
+            pair(f as u32, block_z.unwrap_or(0) as u32),
+            shared.unwrap_or(0) & 0xffff_ffff,
+            stream.unwrap_or(0),
+        ];
+        (
+            args,
+            unread(block_z.is_some() && shared.is_some() && stream.is_some()),
+        )
+    } else {
+        let (config, function) = (a, b);
+        match read::<LaunchConfig>(config) {
+            Some(LaunchConfig {
+                dimensions: [x, y, z],
+                shared_memory,
+                stream,
+            }) => (
+                [
+                    function,
+                    x,
+                    y,
+                    z,
+                    shared_memory & shared_mask(shape),
+                    stream,
+                ],
+                0,
+            ),
+            None => ([function, 0, 0, 0, 0, 0], flags::ARGS_UNREAD),
+        }
+    }
+}
+
+#[inline(always)]
+fn unread(all_read: bool) -> u32 {
+    if all_read { 0 } else { flags::ARGS_UNREAD }
+}
+
+/// The driver's configuration has 32 bits for the shared memory size, the runtime's 64.
+#[inline(always)]
+fn shared_mask(shape: u8) -> u64 {
+    if shape == Shape::LaunchDriverEx as u8 {
+        0xffff_ffff
+    } else {
+        u64::MAX
+    }
+}
+
+/// Whether a driver launch belongs to the runtime launch last entered on this thread: its
+/// return address lies in the same library as that function, and deeper in the stack.
+#[inline(always)]
+fn is_part_of_runtime_launch(thread: &ThreadState, caller: u64, sp: u64) -> bool {
+    if thread.launch_site == 0 || sp >= thread.launch_stack_pointer {
+        return false;
+    }
+    let Some(runtime) = SITES.get(thread.launch_site - 1) else {
+        return false;
+    };
+    let start = thread.launch_ip.wrapping_sub(runtime.text_before);
+    let length = runtime.text_before.wrapping_add(runtime.text_after);
+    caller.wrapping_sub(start) < length
+}
+
+/// Tells user space which driver handle the runtime made of a host stub, once per pair.
+#[inline(always)]
+fn report_pair(hit: &Hit, thread: &ThreadState, handle: u64) {
+    if config::count_only() != 0 {
+        return;
+    }
+    let key = KernelKey {
+        tgid: u64::from(hit::tgid(hit.pid_tgid)),
+        function: thread.launch_function,
+    };
+    // SAFETY: the value is copied at once.
+    if unsafe { KERNEL_PAIRS.get(&key) }.copied() == Some(handle) {
+        return;
+    }
+    let filled = RING.query(BPF_RB_AVAIL_DATA.into());
+    let Some(mut entry) = RING.reserve::<CallRecord>(0) else {
+        count!(hit.counters, lost_extra, 1);
+        return;
+    };
+    entry.write(CallRecord {
+        header: Header {
+            timestamp: now(),
+            pid: thread.pid,
+            tid: thread.tid,
+            kind: RecordKind::KernelPair as u8,
+            reserved: 0,
+            api: hit.site.api,
+            flags: thread.flags,
+        },
+        duration: 0,
+        caller: 0,
+        result: 0,
+        parent: 0,
+        reserved: 0,
+        args: [thread.launch_function, handle, 0, 0, 0, 0],
+    });
+    entry.submit(emit::wake(filled));
+    let _ = KERNEL_PAIRS.insert(&key, &handle, 0);
+}
+
+entry_programs!(launch_entry, launch_entry_multi, launch_entry_single);

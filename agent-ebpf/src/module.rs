@@ -1,0 +1,158 @@
+//! Kernel lookups: which name a driver handle has.
+
+use agent_common::{KERNEL_NAME_CAPACITY, NameRecord, RecordKind, Shape, ThreadState, flags};
+use aya_ebpf::{
+    bindings::BPF_RB_AVAIL_DATA,
+    helpers::generated::bpf_probe_read_user_str,
+    macros::uretprobe,
+    programs::{ProbeContext, RetProbeContext},
+};
+
+use crate::{
+    calls::{self, entry_programs},
+    config, emit,
+    hit::{Hit, args, count, now, read, stack_pointer},
+    maps::RING,
+};
+
+#[inline(always)]
+fn module_entry(ctx: &ProbeContext) -> Option<()> {
+    let [out, second, third, ..] = args(ctx);
+    let hit = Hit::new(ctx)?;
+    // (out, kernel), (out, handle) or (out, module, name): what the return needs is in words 0 and 1.
+    let second = if hit.site.shape == Shape::KernelByName as u8 {
+        third
+    } else {
+        second
+    };
+    calls::enter(ctx, &hit, [out, second, 0, 0, 0, 0], 0, false);
+    None
+}
+
+#[inline(always)]
+fn module_return(ctx: &RetProbeContext) -> Option<()> {
+    let ctx = ProbeContext { regs: ctx.regs };
+    let hit = Hit::new(&ctx)?;
+    let thread = hit.known_thread()?;
+    let end = now();
+    // SAFETY: the registers are the context. Results are 32-bit (`CUresult`).
+    let result = unsafe { (*ctx.regs).rax } as u32 as i32;
+    let call = calls::leave(thread, hit.site.api, stack_pointer(&ctx))?;
+    call.flags |= flags::RETURNED;
+    let (out, second) = (call.args[0], call.args[1]);
+    let shape = hit.site.shape;
+    call.args[0] = 0;
+    call.args[1] = 0;
+    if result == 0 {
+        if shape == Shape::KernelName as u8 {
+            call.args[0] = second;
+        } else {
+            calls::out_value(call, 0, out);
+        }
+    }
+    let handle = call.args[0];
+    let folded = call.folded != 0;
+    if !folded {
+        calls::finish(&hit, thread, end, result, 0);
+    }
+    if handle != 0 {
+        let name = if shape == Shape::KernelByName as u8 {
+            second
+        } else if shape == Shape::KernelName as u8 {
+            read::<u64>(out).unwrap_or(0)
+        } else {
+            0
+        };
+        let kernel = if shape == Shape::KernelFunction as u8 {
+            second
+        } else {
+            0
+        };
+        report_name(
+            &hit,
+            thread,
+            end,
+            NamedHandle {
+                handle,
+                kernel,
+                name,
+            },
+        );
+    }
+    None
+}
+
+/// A handle, and where its name is known from.
+struct NamedHandle {
+    handle: u64,
+    /// The kernel that it is a handle of; 0 where its own name is known.
+    kernel: u64,
+    /// Where its name stands in the target's memory; 0 for nowhere.
+    name: u64,
+}
+
+/// Reports a handle's name, or the kernel that it is a handle of.
+#[inline(always)]
+fn report_name(hit: &Hit, thread: &ThreadState, timestamp: u64, named: NamedHandle) {
+    if config::count_only() != 0 {
+        return;
+    }
+    let NamedHandle {
+        handle,
+        kernel,
+        name,
+    } = named;
+    let filled = RING.query(BPF_RB_AVAIL_DATA.into());
+    let Some(mut entry) = RING.reserve::<NameRecord>(0) else {
+        count!(hit.counters, lost_extra, 1);
+        return;
+    };
+    let record = entry.as_mut_ptr();
+    // SAFETY: `record` points to the reservation, as large as a NameRecord; every field but the
+    // name's tail, which `length` excludes, is written.
+    unsafe {
+        (*record).header = agent_common::Header {
+            timestamp,
+            pid: thread.pid,
+            tid: thread.tid,
+            kind: RecordKind::KernelName as u8,
+            reserved: 0,
+            api: hit.site.api,
+            flags: thread.flags,
+        };
+        (*record).handle = handle;
+        (*record).kernel = kernel;
+        (*record).length = 0;
+        if name != 0 {
+            let copied = bpf_probe_read_user_str(
+                (&raw mut (*record).name).cast(),
+                KERNEL_NAME_CAPACITY as u32,
+                core::ptr::with_exposed_provenance(name as usize),
+            );
+            if copied > 0 {
+                // The count includes the terminating NUL.
+                (*record).length = copied as u64 - 1;
+                if copied as usize == KERNEL_NAME_CAPACITY {
+                    (*record).header.flags |= flags::NAME_CUT;
+                }
+            }
+        }
+    }
+    entry.submit(emit::wake(filled));
+}
+
+entry_programs!(module_entry, module_entry_multi, module_entry_single);
+
+/// For multi links.
+#[uretprobe(multi)]
+pub(crate) fn module_return_multi(ctx: RetProbeContext) -> u32 {
+    let _ = module_return(&ctx);
+    0
+}
+
+/// For single uprobes.
+#[uretprobe]
+pub(crate) fn module_return_single(ctx: RetProbeContext) -> u32 {
+    let _ = module_return(&ctx);
+    0
+}
