@@ -1,0 +1,40 @@
+//! What a recording says it lost.
+
+use agent_common::{ApiId, Family};
+use trace::fact::Account;
+
+/// Records that never reached the recording, as far as they concern memory.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Losses {
+    /// Of allocations, frees and other calls of the memory family.
+    pub memory: u64,
+    /// Of PyTorch's reports.
+    pub torch: u64,
+    /// Probe hits of any function that the kernel did not run a program for.
+    pub recursion_misses: u64,
+    /// Stretches of any process in which calls may have been missed.
+    pub gaps: u64,
+}
+
+impl Losses {
+    /// Whether nothing was lost.
+    pub fn is_none(&self) -> bool {
+        *self == Self::default()
+    }
+
+    pub(crate) fn account(&mut self, account: &Account) {
+        let lost = account
+            .lost_ring
+            .saturating_add(account.lost_pairing)
+            .saturating_add(account.lost_extra);
+        let Some(api) = ApiId::by_name(&account.api).and_then(ApiId::api) else {
+            return;
+        };
+        let total = match api.family {
+            Family::Memory => &mut self.memory,
+            Family::Torch => &mut self.torch,
+            Family::Launch | Family::Graph | Family::Copy | Family::Sync | Family::Module => return,
+        };
+        *total = total.saturating_add(lost);
+    }
+}

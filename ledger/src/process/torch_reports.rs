@@ -1,0 +1,134 @@
+//! Reports of PyTorch's caching allocators in a process.
+
+use trace::Event;
+
+use crate::{
+    AddressRange, Block, CachingAllocator, Device, MemoryReading, Moment, Pool, Ranged, Segment,
+    TorchBlock, process::Process, torch::ReleasedSegment,
+};
+
+impl Process {
+    pub(super) fn torch_reported(&mut self, event: &Event) {
+        // Reports on other device types than CUDA have no ordinal.
+        let Some(ordinal) = event.device else { return };
+        let (Some(address), Some(change), Some(allocated), Some(reserved)) =
+            (event.address, event.size, event.allocated, event.reserved)
+        else {
+            return self.counters.malformed += 1;
+        };
+        let at = Moment::of(event);
+        let capacity = self.limits.torch_blocks_per_device;
+        let range = AddressRange::new(address, change.unsigned_abs());
+        if change > 0
+            && let Some(range) = range
+        {
+            self.find_segment(ordinal, range);
+        }
+        let Some(allocator) = self.allocator_mut(ordinal) else {
+            return self.counters.malformed += 1;
+        };
+        match range {
+            Some(range) if change > 0 => {
+                allocator.allocate(
+                    TorchBlock {
+                        range,
+                        tid: event.tid,
+                        at,
+                    },
+                    capacity,
+                );
+            }
+            Some(range) => allocator.free(address, range.size()),
+            None => self.counters.malformed += 1,
+        }
+        if let Some(allocator) = self.allocators.get_mut(&ordinal) {
+            allocator.totals(allocated, reserved, change, at);
+        }
+    }
+
+    pub(super) fn torch_ran_out(&mut self, event: &Event) {
+        let Some(ordinal) = event.device else { return };
+        let asked = event.size.and_then(|size| u64::try_from(size).ok());
+        let (Some(asked), Some(allocated), Some(reserved)) =
+            (asked, event.allocated, event.reserved)
+        else {
+            return self.counters.malformed += 1;
+        };
+        let at = Moment::of(event);
+        let reading = self.reading_for(ordinal, event.tid);
+        let capacity = self.limits.out_of_memory;
+        match self.allocator_mut(ordinal) {
+            Some(allocator) => {
+                allocator.totals(allocated, reserved, 0, at);
+                allocator.ran_out(asked, event.tid, at, reading, capacity);
+            }
+            None => self.counters.malformed += 1,
+        }
+    }
+
+    fn allocator_mut(&mut self, ordinal: i32) -> Option<&mut CachingAllocator> {
+        let known = self.allocators.contains_key(&ordinal);
+        let room = self.allocators.len() < self.limits.devices_per_process;
+        (ordinal >= 0 && (known || room)).then(|| self.allocators.entry(ordinal).or_default())
+    }
+
+    /// The device's free memory as the program last read it; where the recorder did not know
+    /// the device, what this thread read.
+    fn reading_for(&self, ordinal: i32, tid: u32) -> Option<MemoryReading> {
+        let reading = |key| self.devices.get(&key).and_then(Device::reading);
+        reading(Some(ordinal)).or_else(|| reading(None).filter(|reading| reading.tid == tid))
+    }
+
+    /// A device allocation in which a block of the caching allocator lies is a segment of it.
+    fn find_segment(&mut self, ordinal: i32, range: AddressRange) {
+        let Some(block) = self.blocks.containing_mut(range) else {
+            return;
+        };
+        if block.segment_of.is_some() {
+            return;
+        }
+        block.segment_of = Some(ordinal);
+        let learnt = block.device.replace(ordinal);
+        let Block {
+            range: whole,
+            at,
+            tid,
+            ..
+        } = *block;
+        let pool = Pool::of_size(range.size());
+        if learnt != Some(ordinal) {
+            if let Some(device) = self.devices.get_mut(&learnt) {
+                device.remove(whole);
+            }
+            self.device_mut(Some(ordinal)).add(whole, at);
+        }
+        if let Some(allocator) = self.allocator_mut(ordinal) {
+            allocator.add_segment(Segment {
+                range: whole,
+                pool,
+                at,
+                tid,
+            });
+        }
+    }
+
+    /// `block` is being freed: what it was to the caching allocator goes with it.
+    pub(super) fn release_segment_of(&mut self, block: &Block) -> Option<ReleasedSegment> {
+        let ordinal = block.segment_of?;
+        self.allocators
+            .get_mut(&ordinal)?
+            .release_segment(ordinal, block.range().start())
+    }
+
+    pub(super) fn confirm_release(&mut self, released: &ReleasedSegment) {
+        if let Some(allocator) = self.allocators.get_mut(&released.device) {
+            allocator.confirm_release(released);
+        }
+    }
+
+    pub(super) fn restore_segment(&mut self, released: ReleasedSegment) {
+        if let Some(allocator) = self.allocators.get_mut(&released.device) {
+            allocator.restore_segment(released);
+        }
+    }
+}
