@@ -1,1 +1,20 @@
-//! stub
+//! The analysis toolkit: recordings in, answers out. Runs without Linux, root or eBPF.
+//!
+//! The library is pure: [`report::Collector`] takes [`trace::EventBatch`]es, and makes a
+//! [`report::Report`]; files, terminals and exit codes are dealt with in [`cli`] alone.
+#![forbid(unsafe_code)]
+
+pub mod cli;
+pub mod cuda_error;
+pub mod demangle;
+mod error;
+pub mod fragmentation;
+mod histogram;
+mod input;
+mod memory;
+pub mod report;
+pub mod selection;
+pub mod text;
+mod wall_clock;
+
+pub use error::Error;

@@ -1,0 +1,98 @@
+//! `report`: sums up a recording.
+
+use std::io::{self, BufWriter, Read, Write};
+use std::path::PathBuf;
+
+use trace::{End, Reader};
+
+use crate::Error;
+use crate::input::Input;
+use crate::report::{COLUMNS, Collector, Report};
+use crate::selection::{Selection, Time};
+use crate::text::{self, Colour};
+
+/// Arguments of `report`.
+#[derive(Clone, Debug, clap::Args)]
+pub struct Arguments {
+    /// The recording; `-` is standard input
+    #[arg(value_name = "FILE")]
+    recording: PathBuf,
+    /// Print JSON (docs/report.md) in place of text
+    #[arg(long)]
+    json: bool,
+    /// Only calls entered at this time or later: seconds since the start (12.5 or 12.5s), or @
+    /// and ns of `CLOCK_MONOTONIC`
+    #[arg(long, value_name = "TIME")]
+    from: Option<Time>,
+    /// Only calls entered before this time
+    #[arg(long, value_name = "TIME")]
+    to: Option<Time>,
+    /// Only this process; may be given more than once
+    #[arg(long, value_name = "PID")]
+    pid: Vec<u32>,
+}
+
+pub(super) fn run(arguments: &Arguments) -> Result<(), Error> {
+    let Arguments {
+        recording,
+        json,
+        from,
+        to,
+        pid,
+    } = arguments;
+    let input = Input::from(recording.as_path());
+    let selection = Selection {
+        from: *from,
+        to: *to,
+        pids: pid.clone(),
+    };
+    let (report, end) = read(input.open()?, selection).map_err(|source| Error::Read {
+        input: input.to_string(),
+        source,
+    })?;
+    warn(&report, &end);
+    let mut output = BufWriter::new(io::stdout().lock());
+    if *json {
+        serde_json::to_writer_pretty(&mut output, &report)
+            .map_err(io::Error::from)
+            .and_then(|()| writeln!(output))
+    } else {
+        text::write(&report, Colour::of_stdout(), &mut output)
+    }
+    .and_then(|()| output.flush())
+    .map_err(Error::Output)
+}
+
+fn read(input: impl Read, selection: Selection) -> Result<(Report, End), trace::ReadError> {
+    let mut reader = Reader::new(input)?.select(COLUMNS);
+    let mut collector = Collector::new(selection);
+    for batch in &mut reader {
+        collector.batch(&batch?);
+    }
+    let end = reader.end().cloned().unwrap_or(End::Complete);
+    Ok((collector.finish(&end), end))
+}
+
+/// Says on standard error what makes the report doubtful: it may be read by a program.
+fn warn(report: &Report, end: &End) {
+    match end {
+        End::Complete if report.recording.complete => {}
+        End::Complete => {
+            eprintln!("warning: the recording is incomplete: its last rows are missing");
+        }
+        End::Truncated { .. } => {
+            eprintln!("warning: the recording is {end}; this is the report of what came before");
+        }
+    }
+    for pid in &report.window.pids {
+        if !report.processes.iter().any(|process| process.pid == *pid) {
+            eprintln!("warning: no process {pid} in the recording");
+        }
+    }
+    if report.recording.lost.any() == Some(true) {
+        eprintln!("warning: the recording lost events: counts are too low (see `lost`)");
+    }
+    if report.accounts.iter().any(|account| !account.balanced) {
+        eprintln!("warning: the accounts do not balance: calls are missing (see `accounts`)");
+    }
+}

@@ -1,0 +1,44 @@
+//! Why a command failed.
+
+use std::io;
+use std::path::PathBuf;
+
+/// Why a command failed. Each says what to do next where there is something to do.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The recording could not be opened.
+    #[error("cannot open the recording {}: {source}", path.display())]
+    Open {
+        /// Its path.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// The file is no recording, or one that this version cannot read.
+    #[error("cannot read {input}: {source}")]
+    Read {
+        /// The file, or standard input.
+        input: String,
+        /// What is wrong with it.
+        source: trace::ReadError,
+    },
+    /// The output could not be made.
+    #[error("cannot create {}: {source}", path.display())]
+    Create {
+        /// Its path.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// The recording could not be repaired.
+    #[error("cannot repair {}: {source}", path.display())]
+    Repair {
+        /// Its path.
+        path: PathBuf,
+        /// What went wrong.
+        source: trace::RepairError,
+    },
+    /// Standard output refused the report.
+    #[error("cannot write to standard output: {0}")]
+    Output(#[source] io::Error),
+}

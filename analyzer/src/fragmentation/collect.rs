@@ -1,0 +1,227 @@
+//! From events to a report.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use agent_common::Family;
+use ledger::Ledger;
+use trace::{Event, EventBatch, Fact, Kind, fact};
+
+use crate::selection::Time;
+
+use super::{
+    driver,
+    report::{Device, DeviceMemory, LateStart, Process, Recording, Report, SCHEMA},
+    torch,
+};
+
+/// The columns of a recording that a report needs, besides those that every row has.
+pub const COLUMNS: &[&str] = &[
+    "duration",
+    "api",
+    "family",
+    "result",
+    "device",
+    "address",
+    "size",
+    "caller",
+    "allocated",
+    "reserved",
+    "device_free",
+    "device_total",
+    "text",
+];
+
+/// Takes the events of a recording, in order of `seq`, and makes a [`Report`].
+#[derive(Debug, Default)]
+pub struct Collector {
+    at: Option<Time>,
+    fit: Option<u64>,
+    ledger: Ledger,
+    callers: BTreeMap<u32, Option<String>>,
+    recording: Recording,
+    /// Events after the moment that was asked for: only what they say of losses counts.
+    is_past: bool,
+    accounts_seen: bool,
+    processes: Vec<Process>,
+}
+
+impl Collector {
+    /// For the state at `at`, or at the end of each process; with an answer whether a request
+    /// of `fit` bytes would succeed then.
+    pub fn new(at: Option<Time>, fit: Option<u64>) -> Self {
+        Self {
+            at,
+            fit,
+            ..Self::default()
+        }
+    }
+
+    /// Takes in the next rows.
+    pub fn batch(&mut self, batch: &EventBatch) {
+        for row in 0..batch.len() {
+            match batch.family().get(row) {
+                None | Some(Family::Memory | Family::Torch) => self.push(&batch.event(row)),
+                // Nothing that concerns memory: not worth putting together.
+                Some(
+                    Family::Launch | Family::Graph | Family::Copy | Family::Sync | Family::Module,
+                ) => {
+                    self.count(batch.ts()[row]);
+                }
+            }
+        }
+    }
+
+    fn count(&mut self, timestamp: u64) -> u64 {
+        self.recording.events += 1;
+        *self.recording.start_ns.get_or_insert(timestamp)
+    }
+
+    /// Takes in the next event.
+    pub fn push(&mut self, event: &Event) {
+        let start = self.count(event.timestamp);
+        let fact = (event.kind == Kind::Fact)
+            .then(|| event.text.as_deref().and_then(Fact::parse))
+            .flatten();
+        match &fact {
+            Some(Fact::Caller(fact::Caller { id, module })) => {
+                self.callers.insert(*id, module.clone());
+            }
+            Some(Fact::Account(_) | Fact::RecursionMisses { .. }) => {
+                self.accounts_seen = true;
+                self.ledger.apply(event);
+                return;
+            }
+            Some(Fact::End) => self.recording.complete = true,
+            Some(_) | None => {}
+        }
+        if let Some(moment) = moment_of(event, fact.as_ref()) {
+            let at = self.at.map(|at| at.after(start));
+            self.is_past = self.is_past || at.is_some_and(|at| moment > at);
+            if !self.is_past {
+                let end = self.recording.end_ns.get_or_insert(moment);
+                *end = moment.max(*end);
+            }
+        }
+        if self.is_past {
+            return;
+        }
+        if self.at.is_none()
+            && let Some(process) = self.ledger.about_to_end(event)
+        {
+            let ended = match fact {
+                Some(Fact::Exit) => "exit",
+                Some(Fact::Exec) => "exec",
+                Some(_) | None => "unseen",
+            };
+            let report = self.process(process, event.timestamp, Some(ended));
+            self.processes.extend(report);
+        }
+        self.ledger.apply(event);
+    }
+
+    /// The report on all events taken in.
+    pub fn finish(mut self) -> Report {
+        let start = self.recording.start_ns.unwrap_or(0);
+        let at_ns = self.at.map(|at| at.after(start));
+        let now = at_ns.or(self.recording.end_ns).unwrap_or(start);
+        let live: Vec<Process> = self
+            .ledger
+            .live()
+            .filter_map(|process| self.process(process, now, None))
+            .collect();
+        self.processes.extend(live);
+        let losses = self.ledger.losses();
+        let known = |count| self.accounts_seen.then_some(count);
+        let recording = Recording {
+            lost_memory_records: known(losses.memory),
+            lost_torch_reports: known(losses.torch),
+            recursion_misses: known(losses.recursion_misses),
+            ..self.recording
+        };
+        Report {
+            schema: SCHEMA,
+            recording,
+            at_ns,
+            processes: self.processes,
+        }
+    }
+
+    /// `None` for a process that had nothing to do with device memory.
+    fn process(
+        &self,
+        process: &ledger::Process,
+        now: u64,
+        ended: Option<&'static str>,
+    ) -> Option<Process> {
+        let ordinals: BTreeSet<Option<i32>> = process
+            .devices()
+            .keys()
+            .copied()
+            .chain(process.allocators().keys().copied().map(Some))
+            .collect();
+        if ordinals.is_empty() {
+            return None;
+        }
+        let info = process.info();
+        Some(Process {
+            pid: process.key().pid,
+            incarnation: process.key().incarnation,
+            exe: info.map(|info| info.exe.clone()),
+            title: info.map(|info| info.title.clone()),
+            at_ns: now,
+            ended,
+            late_start: (!process.from_start()).then(|| LateStart {
+                unknown_frees: process.counters().unknown_frees,
+            }),
+            gaps: process.counters().gaps,
+            devices: ordinals
+                .into_iter()
+                .map(|key| self.device(process, key, now))
+                .collect(),
+        })
+    }
+
+    fn device(&self, process: &ledger::Process, ordinal: Option<i32>, now: u64) -> Device {
+        let device = process.devices().get(&ordinal);
+        let allocator = ordinal.and_then(|ordinal| process.allocators().get(&ordinal));
+        let memory = device.and_then(|device| memory(device, now));
+        let page_bytes = self.ledger.limits().page_bytes.get();
+        let caller = |id| self.callers.get(&id).cloned().flatten();
+        Device {
+            device: ordinal,
+            memory,
+            torch: allocator
+                .map(|allocator| torch::report(allocator, memory.as_ref(), self.fit, now)),
+            driver: device
+                .map(|device| driver::report(process, ordinal, device, page_bytes, caller)),
+        }
+    }
+}
+
+/// When what an event tells had happened; `None` for rows that define or sum up something.
+fn moment_of(event: &Event, fact: Option<&Fact>) -> Option<u64> {
+    match event.kind {
+        Kind::Call | Kind::Begin => {
+            Some(event.timestamp.saturating_add(event.duration.unwrap_or(0)))
+        }
+        Kind::Fact => matches!(fact, Some(Fact::Exit | Fact::Exec)).then_some(event.timestamp),
+        Kind::Abandoned | Kind::InFlight => None,
+    }
+}
+
+fn memory(device: &ledger::Device, now: u64) -> Option<DeviceMemory> {
+    let ledger::MemoryReading {
+        free,
+        total,
+        at,
+        tid: _,
+        held,
+    } = device.reading()?;
+    let free_then = free.saturating_add(held);
+    Some(DeviceMemory {
+        free_bytes: free,
+        total_bytes: total,
+        age_ns: now.saturating_sub(at.timestamp),
+        free_now_bytes: free_then.saturating_sub(device.held_bytes()).min(total),
+    })
+}

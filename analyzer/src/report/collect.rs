@@ -1,0 +1,345 @@
+//! One pass over the rows of a recording.
+
+use std::collections::BTreeSet;
+
+use agent_common::{ApiId, Effect};
+use trace::fact::{Clock, Settings};
+use trace::{Cause, End, EventBatch, Fact, Kind};
+
+use super::accounts::Books;
+use super::calls::CallTable;
+use super::launches::LaunchTable;
+use super::life::ProcessTable;
+use super::row::Row;
+use super::{Gap, Hold, Memory, OpenCall, Recording, Report, SCHEMA, Untraced, Window};
+use crate::memory::{self, ProcessMemory};
+use crate::selection::Selection;
+use crate::wall_clock;
+
+/// The columns that a [`Collector`] reads, for [`trace::Reader::select`].
+pub const COLUMNS: &[&str] = &[
+    "duration",
+    "api",
+    "result",
+    "device",
+    "address",
+    "size",
+    "copy_kind",
+    "stream",
+    "grid_x",
+    "grid_y",
+    "grid_z",
+    "block_x",
+    "block_y",
+    "block_z",
+    "handle",
+    "kernel",
+    "allocated",
+    "reserved",
+    "text",
+];
+
+/// Makes a [`Report`]: batches go in by [`Collector::batch`], in the order of
+/// the recording.
+#[derive(Debug)]
+pub struct Collector {
+    selection: Selection,
+    /// Bounds of the window, ns of `CLOCK_MONOTONIC`; known from the first row on.
+    from: u64,
+    to: Option<u64>,
+    start: Option<u64>,
+    end: u64,
+    events: u64,
+    complete: bool,
+    settings: Option<Settings>,
+    /// The one nearest to the start.
+    clock: Option<Clock>,
+    calls: CallTable,
+    launches: LaunchTable,
+    memory: memory::Memory,
+    processes: ProcessTable,
+    books: Books,
+    in_flight: Vec<OpenCall>,
+    abandoned: Vec<OpenCall>,
+    untraced: BTreeSet<Untraced>,
+    gaps: Vec<Gap>,
+    holds: Vec<Hold>,
+}
+
+impl Collector {
+    /// A report about the selected part of a recording.
+    pub fn new(selection: Selection) -> Self {
+        Self {
+            selection,
+            from: 0,
+            to: None,
+            start: None,
+            end: 0,
+            events: 0,
+            complete: false,
+            settings: None,
+            clock: None,
+            calls: CallTable::new(),
+            launches: LaunchTable::new(),
+            memory: memory::Memory::default(),
+            processes: ProcessTable::default(),
+            books: Books::new(),
+            in_flight: Vec::new(),
+            abandoned: Vec::new(),
+            untraced: BTreeSet::new(),
+            gaps: Vec::new(),
+            holds: Vec::new(),
+        }
+    }
+
+    /// Takes in the next batch.
+    pub fn batch(&mut self, batch: &EventBatch) {
+        for row in Row::all(batch) {
+            if self.start.is_none() {
+                self.begin(row.timestamp());
+            }
+            self.events += 1;
+            self.complete = false;
+            self.end = self.end.max(row.end());
+            match row.kind() {
+                Some(Kind::Fact) => self.fact(row),
+                Some(kind @ (Kind::Call | Kind::Begin | Kind::Abandoned | Kind::InFlight)) => {
+                    // A function of a later version has no id.
+                    if let Some(id) = row.api() {
+                        self.books.row(id, kind);
+                        self.call(id, kind, row);
+                    }
+                }
+                None => {}
+            }
+        }
+    }
+
+    /// The report of all batches, of a recording that ended so.
+    pub fn finish(self, end_of_file: &End) -> Report {
+        let Self {
+            selection,
+            from,
+            to,
+            start,
+            end,
+            events,
+            complete,
+            settings,
+            clock,
+            calls,
+            launches,
+            memory,
+            processes,
+            books,
+            mut in_flight,
+            abandoned,
+            untraced,
+            gaps,
+            holds,
+        } = self;
+        in_flight.sort_by_key(|call| call.entered_ns);
+        let (truncated, is_whole) = match end_of_file {
+            End::Complete => (false, true),
+            // All is there but the end marker, of which nothing but other tools have need.
+            End::Truncated {
+                cause: Cause::NoEndMarker,
+                ..
+            } => (true, true),
+            End::Truncated {
+                cause: Cause::Torn | Cause::Damaged(_),
+                ..
+            } => (true, false),
+        };
+        let complete = complete && is_whole;
+        let (lost, accounts) = books.finish(complete);
+        let (calls, allocations, copies, waits) = calls.finish();
+        let (launches, kernels, graph_launches) = launches.finish();
+        let memory = memory.into_processes();
+        let processes = processes.finish(&memory);
+        Report {
+            schema: SCHEMA,
+            recording: Recording {
+                events,
+                lost,
+                complete,
+                truncated,
+                duration_ns: start.map(|start| end.saturating_sub(start)),
+                start_ns: start,
+                started: start
+                    .zip(clock)
+                    .and_then(|(start, clock)| wall_clock::utc(start, &clock)),
+                settings,
+            },
+            window: Window {
+                from_ns: selection.from.map(|_| from),
+                to_ns: to,
+                pids: selection.pids,
+            },
+            calls,
+            memory: memory.into_iter().flat_map(finish_memory).collect(),
+            allocations,
+            launches,
+            kernels,
+            graph_launches,
+            copies,
+            waits,
+            processes,
+            in_flight,
+            abandoned,
+            accounts,
+            untraced: untraced.into_iter().collect(),
+            gaps,
+            holds,
+        }
+    }
+
+    fn begin(&mut self, timestamp: u64) {
+        self.start = Some(timestamp);
+        self.from = self.selection.from.map_or(0, |from| from.after(timestamp));
+        self.to = self.selection.to.map(|to| to.after(timestamp));
+        self.memory = memory::Memory::new(self.from);
+    }
+
+    /// A row about a call.
+    fn call(&mut self, id: ApiId, kind: Kind, row: Row<'_>) {
+        let pid = row.pid();
+        let Some(api) = id.api().filter(|_| self.selection.has_process(pid)) else {
+            return;
+        };
+        self.processes.seen(pid);
+        // Memory is a state: it has a history before the window, and a value at its end.
+        match api.effect {
+            Effect::DeviceAlloc | Effect::DeviceFree | Effect::TorchReport => {
+                if self.is_before_end(row.end()) {
+                    self.memory.apply(&row.event());
+                }
+            }
+            Effect::MemoryInfo
+            | Effect::Launch
+            | Effect::GraphLaunch
+            | Effect::Copy
+            | Effect::Wait
+            | Effect::KernelLookup
+            | Effect::SelectDevice => {}
+        }
+        let entered = row.timestamp();
+        if !self.is_before_end(entered) {
+            return;
+        }
+        match kind {
+            // Still going on in the window, whenever it began.
+            Kind::InFlight => self.in_flight.push(OpenCall::of(&row.event())),
+            Kind::Abandoned if entered >= self.from => {
+                self.abandoned.push(OpenCall::of(&row.event()));
+            }
+            Kind::Call if entered >= self.from => {
+                self.calls.call(id, api.effect, row);
+                match api.effect {
+                    Effect::Launch => self.launches.launch(id, row),
+                    Effect::GraphLaunch => self.launches.graph_launch(row),
+                    Effect::DeviceAlloc
+                    | Effect::DeviceFree
+                    | Effect::MemoryInfo
+                    | Effect::Copy
+                    | Effect::Wait
+                    | Effect::KernelLookup
+                    | Effect::TorchReport
+                    | Effect::SelectDevice => {}
+                }
+            }
+            Kind::Call | Kind::Abandoned | Kind::Begin | Kind::Fact => {}
+        }
+    }
+
+    fn fact(&mut self, row: Row<'_>) {
+        let Some(fact) = row.text().and_then(Fact::parse) else {
+            return;
+        };
+        let pid = row.pid();
+        let now = row.timestamp();
+        let in_window = now >= self.from && self.is_before_end(now);
+        match fact {
+            Fact::Process(process) => {
+                if self.selection.has_process(process.pid) {
+                    if self.is_before_end(now) {
+                        self.memory.process_seen(&process);
+                    }
+                    self.processes.told(process);
+                }
+            }
+            Fact::Exec => self.process_ended(pid, now),
+            Fact::Exit => {
+                self.process_ended(pid, now);
+                if self.selection.has_process(pid) {
+                    self.processes.ended(pid, now);
+                }
+            }
+            Fact::Kernel(kernel) => self.launches.kernel_named(kernel),
+            Fact::Clock(clock) => self.clock(clock),
+            Fact::Gap(gap) => {
+                if in_window && self.selection.has_process(gap.pid) {
+                    self.gaps.push(Gap::of(gap, now));
+                }
+            }
+            Fact::Hold { duration } => {
+                if in_window && self.selection.has_process(pid) {
+                    self.holds.push(Hold::of(duration, pid, now));
+                }
+            }
+            Fact::Settings(settings) => self.settings = Some(settings),
+            Fact::Account(account) => self.books.account(account),
+            Fact::RecursionMisses { count } => self.books.recursion_misses(count),
+            Fact::End => self.complete = true,
+            Fact::Module(module) => self.untraced.extend(Untraced::in_module(module)),
+            Fact::Fork { .. } | Fact::Caller(_) => {}
+        }
+    }
+
+    fn is_before_end(&self, moment: u64) -> bool {
+        self.to.is_none_or(|to| moment < to)
+    }
+
+    fn process_ended(&mut self, pid: u32, now: u64) {
+        if self.is_before_end(now) {
+            self.memory.process_ended(pid);
+        }
+    }
+
+    fn clock(&mut self, clock: Clock) {
+        let start = self.start.unwrap_or(0);
+        let is_nearer =
+            |known: Clock| clock.monotonic.abs_diff(start) < known.monotonic.abs_diff(start);
+        if self.clock.is_none_or(is_nearer) {
+            self.clock = Some(clock);
+        }
+    }
+}
+
+fn finish_memory(process: ProcessMemory) -> impl Iterator<Item = Memory> {
+    let ProcessMemory {
+        pid,
+        start_time,
+        devices,
+        ..
+    } = process;
+    devices.into_iter().map(move |(device, memory)| {
+        let memory::DeviceMemory {
+            live_bytes,
+            live_blocks,
+            peak_bytes,
+            ended_bytes,
+            torch,
+        } = memory;
+        Memory {
+            pid,
+            start_time,
+            device,
+            live_bytes,
+            live_blocks,
+            peak_bytes,
+            ended_bytes,
+            torch,
+        }
+    })
+}

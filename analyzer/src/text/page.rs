@@ -1,0 +1,92 @@
+//! What the sections write to: lines of at most [`WIDTH`] characters.
+
+use std::io::{self, Write};
+
+use super::style::{Colour, Painted, Tone};
+use super::table::{length, printable};
+use super::units;
+
+/// Characters in a line.
+pub(super) const WIDTH: usize = 80;
+
+pub(super) struct Page<'a> {
+    output: &'a mut dyn Write,
+    colour: Colour,
+    is_begun: bool,
+}
+
+impl<'a> Page<'a> {
+    pub(super) fn new(output: &'a mut dyn Write, colour: Colour) -> Self {
+        Self {
+            output,
+            colour,
+            is_begun: false,
+        }
+    }
+
+    /// Begins a section.
+    pub(super) fn section(&mut self, title: &str) -> io::Result<()> {
+        if self.is_begun {
+            self.end_line()?;
+        }
+        self.is_begun = true;
+        self.paint(title, Tone::Heading)?;
+        self.end_line()
+    }
+
+    /// A paragraph, broken between words. Control characters are made harmless.
+    pub(super) fn paragraph(&mut self, text: &str, tone: Tone) -> io::Result<()> {
+        let text = printable(text);
+        let mut line = String::new();
+        for word in text.split(' ') {
+            if !line.is_empty() && 2 + length(&line) + 1 + length(word) > WIDTH {
+                self.line(&line, tone)?;
+                line.clear();
+            }
+            if !line.is_empty() {
+                line.push(' ');
+            }
+            line.push_str(word);
+        }
+        self.line(&line, tone)
+    }
+
+    /// Says that only the first `shown` of `all` things were listed, if so.
+    pub(super) fn more(&mut self, all: usize, shown: usize, thing: &str) -> io::Result<()> {
+        let hidden = all.saturating_sub(shown);
+        if hidden == 0 {
+            return Ok(());
+        }
+        let hidden = units::counted(hidden as u64, &format!("more {thing}"));
+        self.line(
+            &format!("... and {hidden} (--json has them all)"),
+            Tone::Faint,
+        )
+    }
+
+    pub(super) fn paint(&mut self, text: &str, tone: Tone) -> io::Result<()> {
+        write!(
+            self.output,
+            "{}",
+            Painted {
+                text,
+                tone,
+                colour: self.colour
+            }
+        )
+    }
+
+    pub(super) fn indent(&mut self, blanks: usize) -> io::Result<()> {
+        write!(self.output, "{:blanks$}", "")
+    }
+
+    pub(super) fn end_line(&mut self) -> io::Result<()> {
+        writeln!(self.output)
+    }
+
+    fn line(&mut self, text: &str, tone: Tone) -> io::Result<()> {
+        self.indent(2)?;
+        self.paint(text, tone)?;
+        self.end_line()
+    }
+}

@@ -1,0 +1,409 @@
+//! Reports of recordings that are made here: golden files, and what is wrong with a recording.
+//!
+//! `UPDATE_GOLDEN=1 cargo test -p analyzer` writes the golden files anew.
+
+mod sample;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use agent_common::ApiId;
+use agent_common::launch::Dimensions;
+use analyzer::report::{Collector, Report};
+use analyzer::selection::{Selection, Time};
+use analyzer::text::{self, Colour};
+use proptest::array::uniform8;
+use proptest::collection::vec;
+use proptest::prelude::*;
+use proptest::sample::select;
+use sample::{ENGINE, SECOND, START, Sample, TRAINER, at};
+use trace::{Cause, End, Event, Fact, Kind, Reader};
+
+fn report(file: &[u8], selection: Selection) -> Report {
+    let mut reader = Reader::new(file).expect("a recording");
+    let mut collector = Collector::new(selection);
+    for batch in &mut reader {
+        collector.batch(&batch.expect("memory can be read"));
+    }
+    collector.finish(reader.end().expect("all was read"))
+}
+
+fn whole(sample: &Sample) -> Report {
+    report(&sample.file(), Selection::default())
+}
+
+fn complete() -> Sample {
+    let mut sample = sample::everything();
+    sample.end(START + 10 * SECOND, |_| {});
+    sample
+}
+
+fn as_text(report: &Report) -> String {
+    let mut text = Vec::new();
+    text::write(report, Colour::Off, &mut text).expect("memory takes all");
+    String::from_utf8(text).expect("text")
+}
+
+fn as_json(report: &Report) -> String {
+    serde_json::to_string_pretty(report).expect("maps have string keys") + "\n"
+}
+
+fn golden(name: &str, found: &str) {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("tests/golden")
+        .join(name);
+    if std::env::var_os("UPDATE_GOLDEN").is_some() {
+        fs::write(&path, found).expect("the golden file can be written");
+    }
+    let expected = fs::read_to_string(&path).unwrap_or_default();
+    // Line by line: a difference is easier to see than in one long text.
+    for (number, (found, expected)) in (1..).zip(found.lines().zip(expected.lines())) {
+        let place = format!("{}:{number}", path.display());
+        assert_eq!(found, expected, "{place}: UPDATE_GOLDEN=1 accepts it");
+    }
+    assert_eq!(found.len(), expected.len(), "length of {}", path.display());
+}
+
+#[test]
+fn everything_once() {
+    let report = whole(&complete());
+    golden("everything.txt", &as_text(&report));
+    golden("everything.json", &as_json(&report));
+}
+
+#[test]
+fn a_recording_that_was_cut_says_so() {
+    let mut file = sample::everything().file();
+    file.truncate(file.len() - 8); // the end marker
+    let report = report(&file, Selection::default());
+    assert!(report.recording.truncated && !report.recording.complete);
+    assert_eq!(report.recording.lost.any(), None);
+    golden("cut.txt", &as_text(&report));
+}
+
+#[test]
+fn losses_and_wrong_accounts_are_loud() {
+    let mut sample = sample::everything();
+    sample.end(START + 10 * SECOND, |account| match account.api.as_str() {
+        "cudaMalloc" => account.made += 3,
+        "cudaLaunchKernel" => {
+            account.made += 1000;
+            account.lost_ring += 1000;
+        }
+        "cudaFree" => account.lost_extra += 2,
+        "cudaMemcpy" => {
+            account.made += 1;
+            account.reported += 1; // Reported, and yet not in the file.
+        }
+        _ => {}
+    });
+    let report = whole(&sample);
+    let wrong: Vec<&str> = report
+        .accounts
+        .iter()
+        .filter(|account| !account.balanced)
+        .map(|a| a.api.as_str())
+        .collect();
+    assert_eq!(wrong, ["cudaMalloc", "cudaMemcpy"]);
+    assert_eq!(report.recording.lost.ring_full, Some(1000));
+    assert_eq!(report.recording.lost.ring_full_extra, Some(2));
+    golden("lossy.txt", &as_text(&report));
+}
+
+#[test]
+fn rows_without_an_account_do_not_balance() {
+    let mut sample = Sample::new();
+    sample.call("cudaFree", 0, 10, at(ENGINE, 1));
+    sample.end(START, |account| account.api = "cudaFreeAsync".to_owned());
+    let report = whole(&sample);
+    let account = |api: &str| {
+        report
+            .accounts
+            .iter()
+            .find(|account| account.api == api)
+            .expect("an account")
+    };
+    // Of a later version: its rows are those of functions that this one does not know.
+    assert_eq!(account("cudaFreeAsync").rows, None);
+    assert!(account("cudaFreeAsync").balanced);
+    assert_eq!(account("cudaFree").rows, Some(1));
+    assert!(!account("cudaFree").balanced);
+}
+
+#[test]
+fn losses_are_unknown_without_accounts_unless_there_were_no_calls() {
+    let mut idle = Sample::new();
+    idle.fact(START, 0, &Fact::End);
+    assert_eq!(whole(&idle).recording.lost.any(), Some(false));
+    let mut busy = Sample::new();
+    busy.call("cudaFree", 0, 10, at(ENGINE, 1));
+    busy.fact(START, 0, &Fact::End);
+    assert_eq!(whole(&busy).recording.lost.any(), None);
+}
+
+proptest! {
+    #[test]
+    fn whatever_rows_say_they_break_nothing(rows in vec(row(), 0..60), from in edge(), to in edge()) {
+        let mut sample = Sample::new();
+        sample.events = rows;
+        let window = |moment: Option<u64>| moment.map(Time::Monotonic);
+        let selection = Selection { from: window(from), to: window(to), pids: Vec::new() };
+        let report = report(&sample.file(), selection);
+        prop_assert_eq!(report.recording.events, sample.events.len() as u64);
+        as_text(&report);
+        as_json(&report);
+    }
+}
+
+fn edge() -> impl Strategy<Value = Option<u64>> {
+    select(vec![
+        None,
+        Some(0),
+        Some(1),
+        Some(4096),
+        Some(1 << 63),
+        Some(u64::MAX),
+    ])
+}
+
+/// A row with any values, of a few processes, threads and addresses.
+fn row() -> impl Strategy<Value = Event> {
+    let facts = vec![
+        Fact::Exit.to_text(),
+        Fact::Exec.to_text(),
+        Fact::End.to_text(),
+        sample::process(ENGINE, "a", true).to_text(),
+        Fact::RecursionMisses { count: u64::MAX }.to_text(),
+        Fact::Hold { duration: u64::MAX }.to_text(),
+        "{}".to_owned(),
+    ];
+    let numbers = uniform8(edge());
+    (
+        select(Kind::ALL.to_vec()),
+        0..agent_common::APIS.len(),
+        numbers,
+        0..3u32,
+        select(facts),
+    )
+        .prop_map(|(kind, api, numbers, small, fact)| {
+            let [
+                timestamp,
+                duration,
+                result,
+                device,
+                address,
+                size,
+                kernel,
+                grid,
+            ] = numbers;
+            let is_fact = kind == Kind::Fact;
+            let number = |value: Option<u64>| value.unwrap_or(7);
+            let low = |value: Option<u64>| value.map(|value| (value & 0xffff_ffff) as u32);
+            let dimensions = low(grid).map(|x| Dimensions {
+                grid: [x; 3],
+                block: [x; 3],
+            });
+            Event {
+                timestamp: number(timestamp),
+                duration,
+                pid: ENGINE + small,
+                tid: small,
+                kind,
+                api: (!is_fact).then(|| ApiId(u16::try_from(api).expect("a small table"))),
+                result: low(result).map(u32::cast_signed),
+                device: low(device).map(u32::cast_signed),
+                address,
+                size: size.map(u64::cast_signed),
+                copy_kind: low(device).map(|kind| (kind & 0xff) as u8),
+                dimensions,
+                handle: address,
+                kernel: low(kernel),
+                allocated: size,
+                text: is_fact.then_some(fact),
+                ..Event::default()
+            }
+        })
+}
+
+#[test]
+fn an_empty_recording_is_no_error() {
+    let report = whole(&Sample::new());
+    assert_eq!(report.recording.events, 0);
+    assert!(!report.recording.complete);
+    golden("empty.txt", &as_text(&report));
+}
+
+#[test]
+fn damage_at_the_end_is_truncation() {
+    let mut file = complete().file();
+    let middle = file.len() / 2;
+    file.truncate(middle);
+    let mut reader = Reader::new(&file[..]).expect("the header is whole");
+    assert_eq!(reader.by_ref().count(), 0);
+    assert!(matches!(
+        reader.end(),
+        Some(End::Truncated {
+            cause: Cause::Torn,
+            ..
+        })
+    ));
+    let report = report(&file, Selection::default());
+    assert!(report.recording.truncated && !report.recording.complete);
+}
+
+#[test]
+fn a_window_selects_calls_by_entry_and_memory_by_its_end() {
+    let file = complete().file();
+    let selection = Selection {
+        from: Some(Time::SinceStart(SECOND / 4)),
+        to: Some(Time::Monotonic(START + SECOND * 9 / 20)),
+        pids: vec![ENGINE],
+    };
+    let report = report(&file, selection);
+    let calls: Vec<(&str, u64)> = report
+        .calls
+        .iter()
+        .map(|calls| (calls.api, calls.calls))
+        .collect();
+    // At 300 ms the failed allocation, at 400 ms a free.
+    assert_eq!(calls, [("cudaMalloc", 1), ("cudaFree", 1)]);
+    let [memory] = &report.memory[..] else {
+        panic!("one process and device")
+    };
+    let before = 512 + (2 << 20) + (2 << 20) + (20 << 20) + (1 << 30);
+    assert_eq!(
+        (memory.peak_bytes, memory.live_bytes),
+        (before, before - (20 << 20))
+    );
+    assert!(report.processes.iter().all(|process| process.pid == ENGINE));
+    assert!(report.in_flight.is_empty(), "entered after the window");
+    assert_eq!(report.recording.events, whole(&complete()).recording.events);
+    assert!(report.accounts.iter().all(|account| account.balanced));
+}
+
+#[test]
+fn calls_in_flight_are_shown_whenever_they_began() {
+    let selection = Selection {
+        from: Some(Time::SinceStart(5 * SECOND)),
+        ..Selection::default()
+    };
+    let report = report(&complete().file(), selection);
+    let [hung] = &report.in_flight[..] else {
+        panic!("one call")
+    };
+    assert_eq!((hung.api, hung.tid), (Some("cudaDeviceSynchronize"), 4299));
+    assert_eq!(hung.age_ns, Some(7 * SECOND));
+}
+
+#[test]
+fn rows_that_make_no_sense_are_reported_and_break_nothing() {
+    let mut sample = Sample::new();
+    let huge = Event {
+        timestamp: u64::MAX,
+        pid: u32::MAX,
+        tid: u32::MAX,
+        ..Event::default()
+    };
+    let sizes = Event {
+        size: Some(i64::MIN),
+        address: Some(u64::MAX),
+        ..huge.clone()
+    };
+    sample.call("cudaMalloc", 0, u64::MAX, sizes.clone());
+    sample.call(
+        "cudaMemcpy",
+        0,
+        u64::MAX,
+        Event {
+            copy_kind: Some(255),
+            ..sizes.clone()
+        },
+    );
+    sample.row("c10::reportMemoryUsageToProfiler", Kind::Call, sizes);
+    let dimensions = Dimensions {
+        grid: [u32::MAX; 3],
+        block: [u32::MAX; 3],
+    };
+    let launch = Event {
+        dimensions: Some(dimensions),
+        kernel: Some(u32::MAX),
+        ..huge.clone()
+    };
+    sample.row("cudaLaunchKernel", Kind::Call, launch);
+    sample.row(
+        "cudaFree",
+        Kind::InFlight,
+        Event {
+            duration: Some(u64::MAX),
+            ..huge.clone()
+        },
+    );
+    sample.events.push(Event {
+        kind: Kind::Fact,
+        text: Some("{\"fact\":3".to_owned()),
+        ..huge
+    });
+    sample.end(0, |account| account.made = u64::MAX);
+    let report = whole(&sample);
+    assert_eq!(report.recording.events, 12);
+    let shape = &report.kernels[0].shape;
+    assert_eq!(
+        shape.launch_threads.as_ref().map(|threads| threads.over),
+        Some(1)
+    );
+    assert_eq!(report.copies[0].direction, None);
+    as_text(&report);
+    as_json(&report);
+}
+
+#[test]
+fn text_fits_80_columns_and_cannot_drive_the_terminal() {
+    let mut sample = sample::everything();
+    let title = format!("\u{1b}[2J\r\n{}", "long ".repeat(100));
+    sample.fact(START, 7000, &sample::process(7000, &title, true));
+    sample.call("cudaStreamSynchronize", 0, u64::MAX / 2, at(TRAINER, 0));
+    sample.end(START + 10 * SECOND, |_| {});
+    let text = as_text(&whole(&sample));
+    for line in text.lines() {
+        assert!(line.chars().count() <= 80, "{line}");
+        assert!(!line.contains('\u{1b}') && !line.ends_with(' '), "{line:?}");
+    }
+}
+
+/// Names of all keys in `value`, `errors` keyed by code aside.
+fn keys(value: &serde_json::Value, found: &mut Vec<String>) {
+    match value {
+        serde_json::Value::Object(map) => {
+            for (key, value) in map {
+                if key.parse::<i32>().is_err() {
+                    found.push(key.clone());
+                }
+                keys(value, found);
+            }
+        }
+        serde_json::Value::Array(values) => values.iter().for_each(|value| keys(value, found)),
+        _ => {}
+    }
+}
+
+#[test]
+fn each_json_key_is_documented() {
+    let json = serde_json::to_value(whole(&complete())).expect("maps have string keys");
+    let doc = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/report.md");
+    let doc: PathBuf = doc.canonicalize().expect("docs/report.md");
+    let doc = fs::read_to_string(doc).expect("docs/report.md");
+    let mut found = Vec::new();
+    keys(&json, &mut found);
+    assert!(found.len() > 300, "the sample has all parts");
+    let documented = |key: &str| {
+        let forms = [
+            format!("`{key}`"),
+            format!("`{key}[]`"),
+            format!("\"{key}\""),
+        ];
+        forms.iter().any(|form| doc.contains(form))
+    };
+    let missing: Vec<&String> = found.iter().filter(|key| !documented(key)).collect();
+    assert!(missing.is_empty(), "not in docs/report.md: {missing:?}");
+    assert!(doc.contains(analyzer::report::SCHEMA));
+}
