@@ -1,1 +1,7 @@
-fn main(){}
+//! The `cudasnoop` command.
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    agent::cli::main()
+}

@@ -1,0 +1,7 @@
+//! Attaching probes to files, and taking them off.
+
+mod links;
+mod sites;
+
+pub use links::{AttachError, Links, Scope};
+pub use sites::{Placed, SiteError, Sites};

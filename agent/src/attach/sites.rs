@@ -1,0 +1,107 @@
+//! The kernel's array of attach points.
+
+use std::fmt;
+
+use agent_common::{Family, Probe, Site};
+use aya::maps::{Array, MapData, MapError};
+use thiserror::Error;
+
+use crate::{
+    discover::{Library, ProbePoint},
+    programs::{MAX_SITES, PodSite},
+};
+
+/// Why an attach point could not be set.
+#[derive(Debug, Error)]
+pub enum SiteError {
+    /// Too many files.
+    #[error("more than {MAX_SITES} attach points: too many different CUDA libraries")]
+    Full,
+    /// The map refused.
+    #[error("writing an attach point: {0}")]
+    Map(#[from] MapError),
+}
+
+/// Gives each attach point its index.
+pub struct Sites {
+    map: Array<MapData, PodSite>,
+    next: u32,
+    launch_returns: bool,
+}
+
+impl fmt::Debug for Sites {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Sites")
+            .field("next", &self.next)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Sites {
+    /// `launch_returns`: launches are probed at return, too.
+    pub fn new(map: Array<MapData, PodSite>, launch_returns: bool) -> Self {
+        Self {
+            map,
+            next: 0,
+            launch_returns,
+        }
+    }
+
+    /// Sets one site; gives its index.
+    pub fn add(&mut self, site: Site) -> Result<u32, SiteError> {
+        if self.next >= MAX_SITES {
+            return Err(SiteError::Full);
+        }
+        let index = self.next;
+        self.map.set(index, &PodSite(site), 0)?;
+        self.next += 1;
+        Ok(index)
+    }
+
+    /// Sets the sites of a library's points in these families; gives each with its index.
+    pub fn add_library<'a>(
+        &mut self,
+        library: &'a Library,
+        families: &[Family],
+    ) -> Result<Vec<Placed>, SiteError> {
+        let traced = |point: &&'a ProbePoint| {
+            point
+                .api
+                .api()
+                .is_some_and(|api| families.contains(&api.family))
+        };
+        let mut placed = Vec::new();
+        for point in library.points.iter().filter(traced) {
+            let Some(api) = point.api.api() else {
+                continue;
+            };
+            let returns =
+                api.probe != Probe::Entry || (self.launch_returns && api.family == Family::Launch);
+            let mut site = point.site;
+            if returns && api.probe == Probe::Entry {
+                site.probe = Probe::Return as u8;
+            }
+            let index = self.add(site)?;
+            placed.push(Placed {
+                family: api.family,
+                offset: point.offset,
+                site: index,
+                returns,
+            });
+        }
+        Ok(placed)
+    }
+}
+
+/// A point that has its site.
+#[derive(Clone, Copy, Debug)]
+pub struct Placed {
+    /// Which program serves it.
+    pub family: Family,
+    /// File offset to attach at.
+    pub offset: u64,
+    /// Index of its site.
+    pub site: u32,
+    /// Whether its return is probed.
+    pub returns: bool,
+}

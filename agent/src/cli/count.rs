@@ -1,0 +1,212 @@
+//! `cudasnoop count`.
+
+use std::{
+    io::{self, Write},
+    process::ExitCode,
+    time::Duration,
+};
+
+use agent_common::{Api, Counters, Family, Probe};
+use clap::Args;
+use serde_json::{Value, json};
+
+use super::{record::exit_code, session_args::SessionArgs, units};
+use crate::{
+    session::{self, InFlight, Totals},
+    sink::Discard,
+};
+
+/// Count CUDA calls in the kernel, exactly and at any rate.
+///
+/// Nothing passes through a buffer, so nothing can be lost: calls, errors, bytes and time of
+/// each function, in a table at the end, or each --interval.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  cudasnoop count -- ./program                 how many cudaMalloc, and all the rest
+  cudasnoop count -p 4242 --duration 10        the calls of 10 seconds
+  cudasnoop count -p 4242 --interval 1         a table of the totals each second")]
+pub(super) struct CountArgs {
+    /// Print the totals this often
+    #[arg(long, value_name = "TIME", value_parser = units::duration)]
+    interval: Option<Duration>,
+
+    /// One JSON object for each table (docs/count.md)
+    #[arg(long)]
+    json: bool,
+
+    #[command(flatten)]
+    session: SessionArgs,
+}
+
+/// Counts.
+pub(super) fn run(args: &CountArgs) -> anyhow::Result<ExitCode> {
+    let CountArgs {
+        interval,
+        json,
+        session,
+    } = args;
+    let mut options = session.options();
+    options.count_only = true;
+    let json = *json;
+    let launch_returns = options.launch_returns;
+    let mut failure = None;
+    let mut show = |totals: &[Totals]| {
+        let result = write(&mut io::stdout().lock(), totals, &[], json, launch_returns);
+        failure = failure.take().or(result.err());
+    };
+    let observer = interval.map(|period| (period, &mut show as &mut dyn FnMut(&[Totals])));
+    let outcome = session::run(&options, |_| Ok(Box::new(Discard)), observer)?;
+    if let Some(error) = failure {
+        return Err(error.into());
+    }
+    let mut stdout = io::stdout().lock();
+    write(
+        &mut stdout,
+        &outcome.totals,
+        &outcome.in_flight,
+        json,
+        launch_returns,
+    )?;
+    Ok(exit_code(&outcome))
+}
+
+/// Whether the function's returns are seen: else its errors and time are not known.
+fn returns_seen(api: &Api, launch_returns: bool) -> bool {
+    api.probe != Probe::Entry || (launch_returns && api.family == Family::Launch)
+}
+
+/// Whether a call moves or takes bytes.
+fn has_bytes(api: &Api) -> bool {
+    use agent_common::Effect::{
+        Copy, DeviceAlloc, DeviceFree, GraphLaunch, KernelLookup, Launch, MemoryInfo, SelectDevice,
+        TorchReport, Wait,
+    };
+    match api.effect {
+        Copy | DeviceAlloc => true,
+        DeviceFree | GraphLaunch | KernelLookup | Launch | MemoryInfo | SelectDevice
+        | TorchReport | Wait => false,
+    }
+}
+
+fn write(
+    output: &mut dyn Write,
+    totals: &[Totals],
+    in_flight: &[InFlight],
+    json: bool,
+    launch_returns: bool,
+) -> io::Result<()> {
+    let mut rows: Vec<(&'static Api, Counters)> = totals
+        .iter()
+        .filter_map(|totals| Some((totals.api.api()?, totals.counters)))
+        .collect();
+    rows.sort_by_key(|(_, counters)| std::cmp::Reverse(counters.made));
+    if json {
+        let object = as_json(&rows, in_flight, launch_returns);
+        writeln!(output, "{object}")?;
+    } else {
+        as_table(output, &rows, in_flight, launch_returns)?;
+    }
+    output.flush()
+}
+
+fn as_json(rows: &[(&Api, Counters)], in_flight: &[InFlight], launch_returns: bool) -> Value {
+    let calls: Vec<Value> = rows
+        .iter()
+        .map(|(api, counters)| {
+            let known = returns_seen(api, launch_returns);
+            json!({
+                "api": api.name,
+                "layer": api.layer.name(),
+                "calls": counters.made,
+                "folded": counters.folded,
+                "errors": known.then_some(counters.errors),
+                "bytes": has_bytes(api).then_some(counters.bytes),
+                "time_ns": known.then_some(counters.duration),
+                "lost": counters.lost_pairing,
+                "abandoned": counters.abandoned,
+            })
+        })
+        .collect();
+    let in_flight: Vec<Value> = in_flight
+        .iter()
+        .map(|call| {
+            json!({
+                "api": call.api.api().map(|api| api.name),
+                "pid": call.pid,
+                "tid": call.tid,
+                "age_ns": call.age,
+            })
+        })
+        .collect();
+    json!({ "schema": "cudasnoop.count/1", "calls": calls, "in_flight": in_flight })
+}
+
+fn as_table(
+    output: &mut dyn Write,
+    rows: &[(&Api, Counters)],
+    in_flight: &[InFlight],
+    launch_returns: bool,
+) -> io::Result<()> {
+    if rows.is_empty() {
+        return writeln!(output, "no CUDA calls");
+    }
+    let width = rows
+        .iter()
+        .map(|(api, _)| api.name.len())
+        .max()
+        .unwrap_or(0)
+        .max(8);
+    writeln!(
+        output,
+        "{:<width$} {:>12} {:>8} {:>11} {:>11}",
+        "function", "calls", "errors", "bytes", "time"
+    )?;
+    for (api, counters) in rows {
+        let known = returns_seen(api, launch_returns);
+        let unless_unknown = |text: String| if known { text } else { "-".to_owned() };
+        let bytes = if has_bytes(api) {
+            analyzer::text::bytes(counters.bytes)
+        } else {
+            "-".to_owned()
+        };
+        // Calls that were all folded into runtime calls are part of those.
+        let calls = match (counters.made, counters.folded) {
+            (0, folded) => format!("(+{folded})"),
+            (made, _) => made.to_string(),
+        };
+        writeln!(
+            output,
+            "{:<width$} {:>12} {:>8} {:>11} {:>11}",
+            api.name,
+            calls,
+            unless_unknown(counters.errors.to_string()),
+            bytes,
+            unless_unknown(analyzer::text::duration(counters.duration)),
+        )?;
+    }
+    if rows.iter().any(|(_, counters)| counters.folded > 0) {
+        writeln!(
+            output,
+            "\n(+n): driver calls inside runtime calls, which are counted there"
+        )?;
+    }
+    for call in in_flight {
+        writeln!(
+            output,
+            "{} has not returned after {} (process {}, thread {})",
+            call.api.api().map_or("?", |api| api.name),
+            analyzer::text::duration(call.age),
+            call.pid,
+            call.tid
+        )?;
+    }
+    let unpaired: u64 = rows.iter().map(|(_, counters)| counters.lost_pairing).sum();
+    if unpaired > 0 {
+        writeln!(
+            output,
+            "{unpaired} calls have no errors, bytes and time: too many threads; raise --threads"
+        )?;
+    }
+    Ok(())
+}

@@ -1,0 +1,118 @@
+//! The command line of `cudasnoop`.
+
+mod count;
+mod probes;
+mod record;
+mod session_args;
+mod trace;
+mod units;
+
+use std::{io::IsTerminal as _, process::ExitCode};
+
+use clap::{Parser, Subcommand};
+
+/// See every CUDA call of a running process, from outside, without touching it.
+///
+/// Probes on libcudart, libcuda and PyTorch's libc10 report allocations, launches, copies,
+/// graphs and waits, each call once. Needs Linux 5.15 and root, or CAP_BPF, CAP_PERFMON and
+/// CAP_SYS_PTRACE on Linux 6.6 and later.
+#[derive(Debug, Parser)]
+#[expect(clippy::doc_markdown, reason = "the doc comment is the text of --help")]
+#[command(
+    name = "cudasnoop",
+    version,
+    subcommand_required = true,
+    arg_required_else_help = true,
+    after_help = "\
+Examples:
+  cudasnoop trace -- python3 train.py              watch its CUDA calls as they happen
+  cudasnoop trace -p 4242 --api 'cudaMalloc*'      only allocations of a running process
+  cudasnoop count -p 4242 --duration 10            how many calls of each kind in 10 s
+  cudasnoop record -o run.arrows -- python3 serve.py
+  cudasnoop report run.arrows                      what was in it
+
+Exit codes: 0 success, 1 failure, 2 wrong usage; with `-- COMMAND`, the command's own.
+Set CUDASNOOP_LOG=debug to see more on stderr."
+)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Record CUDA calls into a file
+    Record(record::RecordArgs),
+    /// Print CUDA calls as they happen, one line each
+    Trace(trace::TraceArgs),
+    /// Count CUDA calls in the kernel, exactly and at any rate
+    Count(count::CountArgs),
+    /// List the functions that can be traced
+    Probes(probes::ProbesArgs),
+    #[command(flatten)]
+    Analyze(analyzer::cli::Command),
+}
+
+/// Runs the command line.
+pub fn main() -> ExitCode {
+    let cli = Cli::parse();
+    start_log();
+    let result = match cli.command {
+        Command::Record(args) => record::run(&args),
+        Command::Trace(args) => trace::run(&args),
+        Command::Count(args) => count::run(&args),
+        Command::Probes(args) => probes::run(&args),
+        Command::Analyze(command) => analyzer::cli::run(&command)
+            .map(|()| ExitCode::SUCCESS)
+            .map_err(Into::into),
+    };
+    match result {
+        Ok(code) => code,
+        Err(error) => {
+            if is_broken_pipe(&error) {
+                return ExitCode::SUCCESS;
+            }
+            complain(&error);
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// The reader of our output has gone, which is its right.
+fn is_broken_pipe(error: &anyhow::Error) -> bool {
+    error.chain().any(|cause| {
+        cause
+            .downcast_ref::<std::io::Error>()
+            .is_some_and(|error| error.kind() == std::io::ErrorKind::BrokenPipe)
+    })
+}
+
+/// To stderr: the error, and each cause that the text before does not tell already.
+#[expect(
+    clippy::print_stderr,
+    reason = "the one place where an error reaches the user"
+)]
+fn complain(error: &anyhow::Error) {
+    let mut text = error.to_string();
+    for cause in error.chain().skip(1) {
+        let cause = cause.to_string();
+        if !text.contains(&cause) {
+            text = format!("{text}: {cause}");
+        }
+    }
+    eprintln!("error: {text}");
+}
+
+fn start_log() {
+    // What aya says of each relocation helps nobody.
+    let wanted = std::env::var("CUDASNOOP_LOG").unwrap_or_else(|_| "warn,agent=info".to_owned());
+    let filter = tracing_subscriber::EnvFilter::new(format!("{wanted},aya=warn,aya_obj=warn"));
+    let no_colour = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+    tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        .with_ansi(std::io::stderr().is_terminal() && !no_colour)
+        .with_target(false)
+        .without_time()
+        .init();
+}

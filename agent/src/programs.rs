@@ -1,0 +1,406 @@
+//! The eBPF programs: loading them, and the maps they share with us.
+
+use std::{fmt, io, os::unix::fs::MetadataExt as _, path::Path, process};
+
+use agent_common::{Counters, Site, TASKS, ThreadState};
+use aya::{
+    Ebpf, EbpfLoader,
+    maps::{Array, HashMap, MapData, MapError, PerCpuArray, RingBuf},
+    programs::{ProgramError, RawTracePoint, UProbe},
+};
+use thiserror::Error;
+use zerocopy::FromBytes;
+
+use crate::kernel::{
+    AttachMode, Features,
+    btf::{BtfError, TaskOffsets},
+};
+
+/// The object that `agent-ebpf` compiles to.
+static OBJECT: &[u8] = aya::include_bytes_aligned!(env!("CUDASNOOP_EBPF_OBJECT_PATH"));
+
+/// Why the programs could not be loaded.
+#[derive(Debug, Error)]
+pub enum LoadError {
+    /// The kernel or the object refused.
+    #[error("loading the eBPF programs: {}", chain(.0))]
+    Object(#[from] aya::EbpfError),
+    /// The kernel refused a program.
+    #[error("loading the eBPF program {name}: {}", chain(.source))]
+    Program {
+        /// Which.
+        name: String,
+        /// Why.
+        source: ProgramError,
+    },
+    /// A map is not as expected.
+    #[error("opening the eBPF map {name}: {source}")]
+    Map {
+        /// Which.
+        name: &'static str,
+        /// Why.
+        source: MapError,
+    },
+    /// The object lacks something that this build of the agent needs.
+    #[error(
+        "the embedded eBPF object has no {0}: it is of another version; build again with \
+         `cargo xtask build`"
+    )]
+    Absent(String),
+    /// The agent's own pid namespace could not be read.
+    #[error("reading the agent's pid namespace, /proc/self/ns/pid: {0}")]
+    Namespace(#[source] io::Error),
+    /// The kernel's structures are not known.
+    #[error(transparent)]
+    Btf(#[from] BtfError),
+}
+
+/// An error and what caused it, in one line.
+pub(crate) fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        let cause_text = cause.to_string();
+        if !text.contains(&cause_text) {
+            text.push_str(": ");
+            text.push_str(&cause_text);
+        }
+        source = cause.source();
+    }
+    text
+}
+
+/// How the programs are to work.
+#[derive(Clone, Copy, Debug)]
+pub struct Options {
+    /// Single uprobes, or multi links.
+    pub mode: AttachMode,
+    /// What the kernel can do.
+    pub features: Features,
+    /// Bytes of the ring buffer: a power of two, at least a page.
+    pub ring_bytes: u32,
+    /// Entries of the pairing map: threads that may be inside traced processes at once.
+    pub threads: u32,
+    /// Count only: no records of calls.
+    pub count_only: bool,
+    /// Stop a traced process that loads a CUDA library until we continue it.
+    pub hold: bool,
+}
+
+/// Loaded programs.
+#[derive(Debug)]
+pub struct Programs {
+    ebpf: Ebpf,
+    mode: AttachMode,
+    /// Whether forks, execs and exits are seen.
+    pub follows_tasks: bool,
+    /// Whether the dynamic linker can be watched.
+    pub watches_linker: bool,
+}
+
+/// Most attach points: symbols times files.
+pub const MAX_SITES: u32 = 1 << 14;
+
+impl Programs {
+    /// Loads them into the kernel.
+    pub fn load(options: &Options) -> Result<Self, LoadError> {
+        let Options {
+            mode,
+            features,
+            ring_bytes,
+            threads,
+            count_only,
+            hold,
+        } = *options;
+        let namespace = Path::new("/proc/self/ns/pid")
+            .metadata()
+            .map_err(LoadError::Namespace)?;
+        let offsets = TaskOffsets::of_running_kernel();
+        if let Err(error) = &offsets {
+            tracing::warn!("{error}: children of traced processes are not followed");
+        }
+        let (namespace_dev, namespace_ino) = (namespace.dev(), namespace.ino());
+        let pid = process::id();
+        let (half, wake) = (u64::from(ring_bytes) / 2, u64::from(ring_bytes) / 8);
+        let (count_only, hold) = (u8::from(count_only), u8::from(hold));
+        let mut loader = EbpfLoader::new();
+        loader
+            .map_max_entries("RING", ring_bytes)
+            .map_max_entries("THREADS", threads)
+            .map_max_entries("SITES", MAX_SITES)
+            .override_global("NAMESPACE_DEV", &namespace_dev, true)
+            .override_global("NAMESPACE_INO", &namespace_ino, true)
+            .override_global("AGENT_PID", &pid, true)
+            .override_global("COUNT_ONLY", &count_only, true)
+            .override_global("HOLD", &hold, true)
+            .override_global("RING_HALF", &half, true)
+            .override_global("RING_WAKE", &wake, true);
+        let known = offsets.as_ref().ok();
+        if let Some(offsets) = known {
+            loader
+                .override_global("TASK_PID", &offsets.task_pid, true)
+                .override_global("TASK_TGID", &offsets.task_tgid, true)
+                .override_global("TASK_SIGNAL", &offsets.task_signal, true)
+                .override_global("SIGNAL_LIVE", &offsets.signal_live, true)
+                .override_global("TASK_THREAD_PID", &offsets.task_thread_pid, true)
+                .override_global("PID_NUMBERS", &offsets.pid_numbers, true)
+                .override_global("PID_LEVEL", &offsets.pid_level, true)
+                .override_global("UPID_SIZE", &offsets.upid_size, true)
+                .override_global("UPID_NS", &offsets.upid_ns, true)
+                .override_global("NAMESPACE_INUM", &offsets.namespace_inum, true);
+        }
+        let ebpf = loader.load(OBJECT)?;
+        drop(loader);
+        let mut programs = Self {
+            ebpf,
+            mode,
+            follows_tasks: offsets.is_ok(),
+            watches_linker: features.bpf_loop,
+        };
+        for name in ENTRY_PROGRAMS.into_iter().chain(RETURN_PROGRAMS) {
+            programs
+                .uprobe(name)?
+                .load()
+                .map_err(|source| program_error(name, source))?;
+        }
+        if programs.watches_linker {
+            programs
+                .uprobe(LINKER_PROGRAM)?
+                .load()
+                .map_err(|e| program_error(LINKER_PROGRAM, e))?;
+        }
+        programs.attach_tracepoints()?;
+        Ok(programs)
+    }
+
+    fn attach_tracepoints(&mut self) -> Result<(), LoadError> {
+        let tracepoints = [
+            ("process_fork", "sched_process_fork"),
+            ("process_exec", "sched_process_exec"),
+            ("process_exit", "sched_process_exit"),
+        ];
+        for (name, tracepoint) in tracepoints {
+            let program: &mut RawTracePoint = self
+                .ebpf
+                .program_mut(name)
+                .ok_or_else(|| LoadError::Absent(format!("program {name}")))?
+                .try_into()
+                .map_err(|source| program_error(name, source))?;
+            program
+                .load()
+                .map_err(|source| program_error(name, source))?;
+            program
+                .attach(tracepoint)
+                .map_err(|source| program_error(name, source))?;
+        }
+        Ok(())
+    }
+
+    /// The form of a uprobe program that this mode attaches.
+    pub fn uprobe(&mut self, name: &str) -> Result<&mut UProbe, LoadError> {
+        let name = match self.mode {
+            AttachMode::Scoped | AttachMode::Shared => format!("{name}_multi"),
+            AttachMode::Single => format!("{name}_single"),
+        };
+        let program = self
+            .ebpf
+            .program_mut(&name)
+            .ok_or_else(|| LoadError::Absent(format!("program {name}")))?;
+        program
+            .try_into()
+            .map_err(|source| LoadError::Program { name, source })
+    }
+
+    /// The programs' debug lines, where they were compiled in.
+    pub fn ebpf(&mut self) -> &mut Ebpf {
+        &mut self.ebpf
+    }
+
+    /// The records; once.
+    pub fn take_ring(&mut self) -> Result<RingBuf<MapData>, LoadError> {
+        let map = self.take("RING")?;
+        RingBuf::try_from(map).map_err(|source| LoadError::Map {
+            name: "RING",
+            source,
+        })
+    }
+
+    /// The attach points; once.
+    pub fn take_sites(&mut self) -> Result<Array<MapData, PodSite>, LoadError> {
+        let map = self.take("SITES")?;
+        Array::try_from(map).map_err(|source| LoadError::Map {
+            name: "SITES",
+            source,
+        })
+    }
+
+    /// The processes that user space names; once.
+    pub fn take_targets(&mut self) -> Result<HashMap<MapData, u32, u32>, LoadError> {
+        let map = self.take("TARGETS")?;
+        HashMap::try_from(map).map_err(|source| LoadError::Map {
+            name: "TARGETS",
+            source,
+        })
+    }
+
+    /// Whether the next child is to be traced; once.
+    pub fn take_armed(&mut self) -> Result<Array<MapData, u32>, LoadError> {
+        let map = self.take("ARMED")?;
+        Array::try_from(map).map_err(|source| LoadError::Map {
+            name: "ARMED",
+            source,
+        })
+    }
+
+    /// The counters and the pairing map; once.
+    pub fn take_state(&mut self) -> Result<State, LoadError> {
+        let counters =
+            PerCpuArray::try_from(self.take("COUNTERS")?).map_err(|source| LoadError::Map {
+                name: "COUNTERS",
+                source,
+            })?;
+        let threads =
+            HashMap::try_from(self.take("THREADS")?).map_err(|source| LoadError::Map {
+                name: "THREADS",
+                source,
+            })?;
+        Ok(State { counters, threads })
+    }
+
+    fn take(&mut self, name: &'static str) -> Result<aya::maps::Map, LoadError> {
+        self.ebpf
+            .take_map(name)
+            .ok_or_else(|| LoadError::Absent(format!("map {name}")))
+    }
+
+    /// Probe hits that the kernel did not run a program for, since it ran one already: from
+    /// the programs' file descriptors, as /proc shows them.
+    pub fn recursion_misses(&self) -> u64 {
+        self.ebpf
+            .programs()
+            .filter_map(|(_, program)| program.fd().ok())
+            .filter_map(|fd| {
+                use std::os::fd::{AsFd as _, AsRawFd as _};
+                let path = format!("/proc/self/fdinfo/{}", fd.as_fd().as_raw_fd());
+                let info = std::fs::read_to_string(path).ok()?;
+                let line = info
+                    .lines()
+                    .find_map(|line| line.strip_prefix("recursion_misses:"))?;
+                line.trim().parse::<u64>().ok()
+            })
+            .sum()
+    }
+}
+
+fn program_error(name: &str, source: ProgramError) -> LoadError {
+    LoadError::Program {
+        name: name.to_owned(),
+        source,
+    }
+}
+
+/// Base names of the entry programs, by family ([`entry_program`]).
+const ENTRY_PROGRAMS: [&str; 7] = [
+    "memory_entry",
+    "launch_entry",
+    "graph_entry",
+    "copy_entry",
+    "sync_entry",
+    "module_entry",
+    "torch_entry",
+];
+
+const RETURN_PROGRAMS: [&str; 2] = ["call_return", "module_return"];
+
+/// Base name of the program on the dynamic linker.
+pub const LINKER_PROGRAM: &str = "mapped_entry";
+
+/// Base name of a family's entry program.
+pub const fn entry_program(family: agent_common::Family) -> &'static str {
+    ENTRY_PROGRAMS[family as usize]
+}
+
+/// Base name of a family's return program.
+pub const fn return_program(family: agent_common::Family) -> &'static str {
+    match family {
+        agent_common::Family::Module => "module_return",
+        agent_common::Family::Memory
+        | agent_common::Family::Launch
+        | agent_common::Family::Graph
+        | agent_common::Family::Copy
+        | agent_common::Family::Sync
+        | agent_common::Family::Torch => "call_return",
+    }
+}
+
+/// What the kernel counts and what is pending in it.
+pub struct State {
+    counters: PerCpuArray<MapData, PodCounters>,
+    threads: HashMap<MapData, u64, PodThread>,
+}
+
+impl fmt::Debug for State {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("State").finish_non_exhaustive()
+    }
+}
+
+impl State {
+    /// A function's counters, all CPUs together.
+    pub fn counters(&self, api: u16) -> Result<Counters, MapError> {
+        let values = self.counters.get(&u32::from(api), 0)?;
+        Ok(values
+            .iter()
+            .fold(Counters::default(), |sum, PodCounters(share)| {
+                sum.plus(*share)
+            }))
+    }
+
+    /// Task records that found the ring full: forks and exits that went unseen.
+    pub fn lost_task_records(&self) -> Result<u64, MapError> {
+        let values = self.counters.get(&u32::from(TASKS.0), 0)?;
+        Ok(values
+            .iter()
+            .map(|PodCounters(share)| share.lost_extra)
+            .sum())
+    }
+
+    /// The threads that are inside a call.
+    pub fn threads(&self) -> Vec<ThreadState> {
+        self.threads
+            .iter()
+            .filter_map(Result::ok)
+            .map(|(_, PodThread(thread))| thread)
+            .filter(|thread| thread.depth != 0)
+            .collect()
+    }
+}
+
+/// [`Site`] as aya moves it.
+#[derive(Clone, Copy, Debug)]
+#[repr(transparent)]
+pub struct PodSite(pub Site);
+
+/// [`Counters`] as aya moves it.
+#[derive(Clone, Copy, Debug)]
+#[repr(transparent)]
+struct PodCounters(Counters);
+
+/// [`ThreadState`] as aya moves it.
+#[derive(Clone, Copy, Debug)]
+#[repr(transparent)]
+struct PodThread(ThreadState);
+
+// SAFETY: plain integers without padding, as `Counters: FromBytes + IntoBytes` proves.
+unsafe impl aya::Pod for PodCounters {}
+// SAFETY: likewise.
+unsafe impl aya::Pod for PodThread {}
+// SAFETY: plain integers; the fields fill the structure, as the assertion below checks.
+unsafe impl aya::Pod for PodSite {}
+
+const _: () = assert!(size_of::<Site>() == 32);
+const fn is_plain<T: FromBytes>() {}
+const _: () = {
+    is_plain::<Counters>();
+    is_plain::<ThreadState>();
+};

@@ -1,0 +1,145 @@
+//! The account: what the kernel counted, and what is still inside a call.
+
+use std::collections::HashMap;
+
+use agent_common::{ApiId, CallRecord, Counters, Header, MAX_DEPTH, RecordKind, ThreadState};
+use aya::maps::MapError;
+use trace::{Event, Fact, Kind, fact};
+
+use super::{clock, enrich::fact_event};
+use crate::programs::State;
+
+/// One function's counters.
+#[derive(Clone, Copy, Debug)]
+pub struct Totals {
+    /// The function.
+    pub api: ApiId,
+    /// What the kernel counted.
+    pub counters: Counters,
+}
+
+/// A call that has not returned.
+#[derive(Clone, Copy, Debug)]
+pub struct InFlight {
+    /// The function.
+    pub api: ApiId,
+    /// Process id.
+    pub pid: u32,
+    /// Thread id.
+    pub tid: u32,
+    /// How long ago it was entered, ns.
+    pub age: u64,
+}
+
+/// The counters of all functions that were called.
+pub(super) fn totals(state: &State) -> Result<Vec<Totals>, MapError> {
+    let mut totals = Vec::new();
+    for api in ApiId::all() {
+        let counters = state.counters(api.0)?;
+        if counters != Counters::default() {
+            totals.push(Totals { api, counters });
+        }
+    }
+    let unseen = state.lost_task_records()?;
+    if unseen > 0 {
+        tracing::warn!("{unseen} forks, execs or exits found the ring buffer full and were missed");
+    }
+    Ok(totals)
+}
+
+/// The last rows of a recording: calls in flight, and each function's account. With the probes
+/// off nothing changes any more, so they fit together.
+pub(super) fn rows(
+    state: &State,
+    totals: &[Totals],
+    recursion_misses: u64,
+) -> (Vec<Event>, Vec<InFlight>) {
+    let now = clock::monotonic();
+    let mut rows = Vec::new();
+    let mut in_flight = Vec::new();
+    let mut by_api: HashMap<u16, u64> = HashMap::new();
+    for thread in state.threads() {
+        for index in 0..thread.depth.min(MAX_DEPTH) {
+            let Some((row, call)) = pending(&thread, index, now) else {
+                continue;
+            };
+            *by_api.entry(call.api.0).or_default() += 1;
+            rows.push(row);
+            in_flight.push(call);
+        }
+    }
+    for Totals { api, counters } in totals {
+        let Some(row) = api.api() else {
+            continue;
+        };
+        // Exhaustive: a new cause of loss must appear in the account.
+        let Counters {
+            made,
+            folded,
+            reported,
+            lost_ring,
+            lost_pairing,
+            abandoned,
+            lost_extra,
+            errors: _,
+            bytes: _,
+            duration: _,
+        } = *counters;
+        let account = fact::Account {
+            api: row.name.to_owned(),
+            made,
+            folded,
+            reported,
+            lost_ring,
+            lost_pairing,
+            abandoned,
+            in_flight: by_api.get(&api.0).copied().unwrap_or(0),
+            lost_extra,
+        };
+        rows.push(fact_event(0, 0, now, &Fact::Account(account)));
+    }
+    if recursion_misses > 0 {
+        let fact = Fact::RecursionMisses {
+            count: recursion_misses,
+        };
+        rows.push(fact_event(0, 0, now, &fact));
+    }
+    (rows, in_flight)
+}
+
+/// The row of a pending call; `None` for one that is folded into another.
+fn pending(thread: &ThreadState, index: u32, now: u64) -> Option<(Event, InFlight)> {
+    let call = thread
+        .calls
+        .get(index as usize)
+        .filter(|call| call.folded == 0)?;
+    let age = now.saturating_sub(call.timestamp);
+    let record = CallRecord {
+        header: Header {
+            timestamp: call.timestamp,
+            pid: thread.pid,
+            tid: thread.tid,
+            kind: RecordKind::Abandoned as u8,
+            reserved: 0,
+            api: call.api,
+            flags: call.flags | thread.flags,
+        },
+        duration: age,
+        caller: call.caller,
+        result: 0,
+        parent: call.parent,
+        reserved: 0,
+        args: call.args,
+    };
+    let event = Event {
+        kind: Kind::InFlight,
+        ..Event::from_record(&record)?
+    };
+    let call = InFlight {
+        api: ApiId(call.api),
+        pid: thread.pid,
+        tid: thread.tid,
+        age,
+    };
+    Some((event, call))
+}

@@ -1,0 +1,654 @@
+//! Control: the thread that attaches probes, to the libraries of each process and in time.
+
+use std::{
+    collections::{HashMap, HashSet},
+    num::NonZeroU32,
+    path::{Path, PathBuf},
+    sync::{
+        Arc,
+        mpsc::{Receiver, RecvTimeoutError, Sender},
+    },
+    time::Duration,
+};
+
+use agent_common::{ApiId, Family, Layer, Site, TASKS};
+use aya::maps::{HashMap as BpfHashMap, MapData};
+use nix::{
+    sys::signal::{Signal, kill},
+    unistd::Pid,
+};
+use thiserror::Error;
+use trace::{Fact, fact};
+
+use super::{
+    Options, SessionError, Target, clock, drain::Inbox, enrich::fact_event, names::Snapshot,
+    stop::Stop,
+};
+use crate::{
+    attach::{AttachError, Links, Scope, Sites},
+    discover::{FileIdentity, Found, Libraries, Linker, Mappings, Process, ProcessError, Seen},
+    kernel::AttachMode,
+    programs::{LoadError, Programs},
+};
+
+/// What control is asked to do.
+#[derive(Debug)]
+pub(super) enum Control {
+    /// Trace a running process; says whether it has a CUDA library yet.
+    Add {
+        pid: u32,
+        reply: Sender<Result<bool, AttachFailure>>,
+    },
+    /// A command will be started from this executable: watch its dynamic linker.
+    Prepare {
+        executable: PathBuf,
+        reply: Sender<()>,
+    },
+    /// Something happened to a traced process.
+    Task(Task),
+    /// All probes off, and end.
+    Detach,
+}
+
+/// What happened to a traced process.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Task {
+    /// It has a child.
+    Fork {
+        parent: u32,
+        child: u32,
+        timestamp: u64,
+    },
+    /// It runs another program.
+    Exec { pid: u32 },
+    /// It is gone.
+    Exit { pid: u32 },
+    /// It has mapped objects; one of them is named as CUDA's are, or not.
+    Mapped {
+        pid: u32,
+        timestamp: u64,
+        cuda: bool,
+    },
+    /// It has mapped a CUDA library and stands stopped.
+    Held { pid: u32, tid: u32, timestamp: u64 },
+}
+
+/// Why a process could not be traced.
+#[derive(Debug, Error)]
+pub enum AttachFailure {
+    /// The process is not there, or hidden.
+    #[error(transparent)]
+    Process(#[from] ProcessError),
+    /// The kernel refused.
+    #[error(transparent)]
+    Attach(#[from] AttachError),
+    /// The set of traced processes is full.
+    #[error("telling the kernel to trace process {pid}: {source}")]
+    Target {
+        /// The process.
+        pid: u32,
+        /// Why.
+        source: aya::maps::MapError,
+    },
+}
+
+/// What control leaves behind.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Report {
+    /// Library files that were traced.
+    pub(super) attached: usize,
+    /// Hits that the kernel ran no program for.
+    pub(super) recursion_misses: u64,
+}
+
+/// Whether the process's leader thread has exited while others live: links scoped to the
+/// process catch nothing then.
+pub(super) fn leader_has_exited(pid: u32) -> bool {
+    Process::open(pid).is_ok_and(|process| process.leader_exited())
+}
+
+/// How long changes of what a process maps are gathered before it is looked at, where none of
+/// the new files is named as CUDA's are.
+const GATHER: Duration = Duration::from_millis(20);
+
+/// A traced process.
+#[derive(Debug, Default)]
+struct Traced {
+    /// Traced from before its first call.
+    from_start: bool,
+    /// Its dynamic linker has been watched since it began: a library that the linker's probe
+    /// knows for CUDA's holds the process.
+    watched: bool,
+    /// What was looked at already.
+    seen: Seen,
+    /// The libraries found, which keeps them open.
+    found: Vec<Found>,
+    /// Links that are this process's own, by file. They survive exec.
+    links: HashMap<FileIdentity, Links>,
+}
+
+/// Attaches probes.
+pub(super) struct Controller {
+    programs: Programs,
+    mode: AttachMode,
+    is_command: bool,
+    families: Vec<Family>,
+    sites: Sites,
+    targets: BpfHashMap<MapData, u32, u32>,
+    libraries: Libraries,
+    /// Where each library's sites are.
+    placed: HashMap<FileIdentity, Vec<crate::attach::Placed>>,
+    /// Links on all processes, by file.
+    shared: HashMap<FileIdentity, (Found, Links)>,
+    /// Dynamic linkers with links on all processes.
+    shared_linkers: HashMap<FileIdentity, (Linker, Links)>,
+    processes: HashMap<u32, Traced>,
+    /// Libraries whose fact is recorded.
+    announced: HashSet<(FileIdentity, PathBuf)>,
+    /// Processes to look at when they have been quiet for a moment.
+    gathering: HashMap<u32, u64>,
+    attached: HashSet<FileIdentity>,
+    inbox: Sender<Inbox>,
+    stop: Arc<Stop>,
+}
+
+impl Controller {
+    pub(super) fn new(
+        mut programs: Programs,
+        mode: AttachMode,
+        options: &Options,
+        inbox: Sender<Inbox>,
+        stop: Arc<Stop>,
+    ) -> Result<Self, SessionError> {
+        let mut families = options.families.clone();
+        if families.contains(&Family::Launch) && !families.contains(&Family::Module) {
+            families.push(Family::Module);
+        }
+        let sites = Sites::new(programs.take_sites()?, options.launch_returns);
+        let targets = programs.take_targets()?;
+        Ok(Self {
+            programs,
+            mode,
+            is_command: matches!(options.target, Target::Command(_)),
+            families,
+            sites,
+            targets,
+            libraries: Libraries::default(),
+            placed: HashMap::new(),
+            shared: HashMap::new(),
+            shared_linkers: HashMap::new(),
+            processes: HashMap::new(),
+            announced: HashSet::new(),
+            gathering: HashMap::new(),
+            attached: HashSet::new(),
+            inbox,
+            stop,
+        })
+    }
+
+    /// Does what it is asked until told to detach.
+    pub(super) fn run(mut self, requests: &Receiver<Control>) -> Report {
+        loop {
+            let request = if self.gathering.is_empty() {
+                requests.recv().map_err(|_| RecvTimeoutError::Disconnected)
+            } else {
+                requests.recv_timeout(GATHER)
+            };
+            match request {
+                Ok(Control::Add { pid, reply }) => {
+                    let _ = reply.send(self.add(pid));
+                }
+                Ok(Control::Prepare { executable, reply }) => {
+                    self.watch_command(&executable);
+                    let _ = reply.send(());
+                }
+                Ok(Control::Task(task)) => self.task(task),
+                Err(RecvTimeoutError::Timeout) => self.look_at_gathered(),
+                Ok(Control::Detach) | Err(RecvTimeoutError::Disconnected) => break,
+            }
+        }
+        let attached = self.attached.len();
+        let recursion_misses = self.programs.recursion_misses();
+        let own = self
+            .processes
+            .into_values()
+            .flat_map(|process| process.links.into_values());
+        let shared = self.shared.into_values().map(|(_, links)| links);
+        let linkers = self.shared_linkers.into_values().map(|(_, links)| links);
+        Links::detach_all(own.chain(shared).chain(linkers).collect());
+        Report {
+            attached,
+            recursion_misses,
+        }
+    }
+
+    /// Whose calls links for this process catch.
+    fn scope(&self, pid: u32) -> Scope {
+        let of_process = match self.mode {
+            AttachMode::Scoped => true,
+            AttachMode::Shared => false,
+            AttachMode::Single => !self.is_command,
+        };
+        NonZeroU32::new(pid)
+            .filter(|_| of_process)
+            .map_or(Scope::All, Scope::Process)
+    }
+
+    /// A running process is a target from now on.
+    fn add(&mut self, pid: u32) -> Result<bool, AttachFailure> {
+        let process = Process::open(pid)?;
+        let facts = process.facts(false)?;
+        self.targets
+            .insert(&pid, &pid, 0)
+            .map_err(|source| AttachFailure::Target { pid, source })?;
+        self.processes.entry(pid).or_default();
+        self.announce(pid, facts);
+        self.watch_process(&process);
+        let found = self.look(pid, None)?;
+        for child in process.children().unwrap_or_default() {
+            // Its own end is no failure of its parent's.
+            if let Err(error) = self.add(child) {
+                tracing::warn!("child {child} of process {pid} is not traced: {error}");
+            }
+        }
+        Ok(found)
+    }
+
+    fn announce_process(&self, pid: u32, from_start: bool) {
+        match Process::open(pid).and_then(|process| process.facts(from_start)) {
+            Ok(facts) => self.announce(pid, facts),
+            // It may have ended already.
+            Err(error) => tracing::debug!("process {pid}: {error}"),
+        }
+    }
+
+    fn announce(&self, pid: u32, facts: fact::Process) {
+        self.fact(pid, pid, &Fact::Process(facts));
+    }
+
+    fn fact(&self, pid: u32, tid: u32, fact: &Fact) {
+        let _ = self
+            .inbox
+            .send(Inbox::Fact(fact_event(pid, tid, clock::monotonic(), fact)));
+    }
+
+    fn task(&mut self, task: Task) {
+        match task {
+            Task::Fork {
+                parent,
+                child,
+                timestamp,
+            } => self.forked(parent, child, timestamp),
+            Task::Exec { pid } => self.executed(pid),
+            Task::Exit { pid } => self.exited(pid),
+            Task::Mapped {
+                pid,
+                timestamp,
+                cuda: true,
+            } => self.mapped(pid, timestamp),
+            Task::Mapped {
+                pid,
+                timestamp,
+                cuda: false,
+            } => {
+                self.gathering.entry(pid).or_insert(timestamp);
+            }
+            Task::Held {
+                pid,
+                tid,
+                timestamp,
+            } => self.held(pid, tid, timestamp),
+        }
+    }
+
+    /// A child maps what its parent maps: probes go there before anything is looked at.
+    fn forked(&mut self, parent: u32, child: u32, timestamp: u64) {
+        let (from_start, watched, found) = self
+            .processes
+            .get(&parent)
+            .map(|parent| (parent.from_start, parent.watched, parent.found.clone()))
+            .unwrap_or_default();
+        let scope = self.scope(child);
+        // The agent's own child is the command, about to exec.
+        let is_command = parent == std::process::id();
+        // A start that was missed in the parent is missed in the child; a child that needs
+        // links of its own may call before it has them.
+        let from_start = (from_start || is_command) && scope == Scope::All;
+        self.processes.insert(
+            child,
+            Traced {
+                from_start,
+                watched,
+                ..Traced::default()
+            },
+        );
+        let _ = self.targets.insert(&child, &child, 0);
+        for found in &found {
+            self.attach_or_warn(child, found, None);
+        }
+        if scope != Scope::All && !found.is_empty() {
+            self.gap(
+                child,
+                "forked: its calls before it had probes of its own",
+                timestamp,
+            );
+        }
+        if is_command {
+            return;
+        }
+        self.announce_process(child, from_start);
+        if let Ok(process) = Process::open(child) {
+            self.watch_process(&process);
+        }
+    }
+
+    fn executed(&mut self, pid: u32) {
+        let from_start = self.is_command;
+        let process = self.processes.entry(pid).or_default();
+        process.from_start = from_start;
+        process.seen = Seen::default();
+        process.found.clear();
+        self.announce_process(pid, from_start);
+        if let Ok(process) = Process::open(pid) {
+            let watched = self.watch_process(&process);
+            self.processes.entry(pid).or_default().watched = watched;
+        }
+        // A program that our linker probe is too late for has its libraries by now.
+        self.gathering.entry(pid).or_insert_with(clock::monotonic);
+    }
+
+    fn exited(&mut self, pid: u32) {
+        self.gathering.remove(&pid);
+        let _ = self.targets.remove(&pid);
+        if let Some(process) = self.processes.remove(&pid) {
+            let links: Vec<Links> = process.links.into_values().collect();
+            if !links.is_empty() {
+                // Detaching waits for the kernel; nobody needs to wait for that.
+                std::thread::spawn(move || Links::detach_all(links));
+            }
+        }
+        if !self.is_command && self.processes.is_empty() {
+            self.stop.request();
+        }
+    }
+
+    fn mapped(&mut self, pid: u32, timestamp: u64) {
+        self.gathering.remove(&pid);
+        if let Err(error) = self.look(pid, Some(timestamp)) {
+            tracing::warn!("process {pid}: {error}");
+        }
+    }
+
+    fn look_at_gathered(&mut self) {
+        for (pid, timestamp) in std::mem::take(&mut self.gathering) {
+            self.mapped(pid, timestamp);
+        }
+    }
+
+    /// The process stands stopped until it is continued, come what may.
+    fn held(&mut self, pid: u32, tid: u32, timestamp: u64) {
+        let held = Held {
+            pid,
+            inbox: self.inbox.clone(),
+        };
+        self.gathering.remove(&pid);
+        if let Err(error) = self.look(pid, None) {
+            tracing::warn!("process {pid}: {error}");
+        }
+        drop(held);
+        let duration = clock::monotonic().saturating_sub(timestamp);
+        self.fact(pid, tid, &Fact::Hold { duration });
+    }
+
+    /// Looks at what the process maps and attaches to what is new; says whether it has a CUDA
+    /// library. `since`: when calls may have begun that were not seen.
+    fn look(&mut self, pid: u32, since: Option<u64>) -> Result<bool, AttachFailure> {
+        let process = match Process::open(pid) {
+            Ok(process) => process,
+            // It may end at any time.
+            Err(ProcessError::NoSuchProcess { .. } | ProcessError::Ended { .. }) => {
+                return Ok(false);
+            }
+            Err(error) => return Err(error.into()),
+        };
+        let mappings = Mappings::read(&process)?;
+        let mut seen = self.processes.entry(pid).or_default().seen.clone();
+        let scan = self.libraries.scan(&process, &mappings, &mut seen);
+        for failure in &scan.failures {
+            tracing::warn!("process {pid}: not looked into: {failure}");
+        }
+        for found in scan.found {
+            self.attach(pid, &found, since)?;
+            self.processes.entry(pid).or_default().found.push(found);
+        }
+        if let Ok(program) = process.program() {
+            let _ = self.inbox.send(Inbox::Mapped(Snapshot {
+                pid,
+                program,
+                mappings,
+            }));
+        }
+        let process = self.processes.entry(pid).or_default();
+        process.seen = seen;
+        let mut layers = process.found.iter().flat_map(|found| &found.library.layers);
+        Ok(layers.any(|layer| matches!(layer, Layer::Runtime | Layer::Driver)))
+    }
+
+    fn attach_or_warn(&mut self, pid: u32, found: &Found, since: Option<u64>) {
+        match self.attach(pid, found, since) {
+            Ok(()) => self
+                .processes
+                .entry(pid)
+                .or_default()
+                .found
+                .push(found.clone()),
+            Err(error) => tracing::warn!("process {pid}: {error}"),
+        }
+    }
+
+    /// Attaches to a library, once in each scope.
+    fn attach(&mut self, pid: u32, found: &Found, since: Option<u64>) -> Result<(), AttachFailure> {
+        let identity = found.library.identity();
+        let scope = self.scope(pid);
+        let known = match scope {
+            Scope::All => self.shared.contains_key(&identity),
+            Scope::Process(_) => self
+                .processes
+                .get(&pid)
+                .is_some_and(|process| process.links.contains_key(&identity)),
+        };
+        if known {
+            return Ok(());
+        }
+        if !self.placed.contains_key(&identity) {
+            let placed = self
+                .sites
+                .add_library(&found.library, &self.families)
+                .map_err(AttachError::from)?;
+            self.placed.insert(identity, placed);
+        }
+        let placed = self
+            .placed
+            .get(&identity)
+            .map(Vec::as_slice)
+            .unwrap_or_default();
+        let path = found.library.file.attach_path();
+        let links = Links::attach(&mut self.programs, placed, &path, scope)?;
+        match scope {
+            Scope::All => {
+                self.shared.insert(identity, (found.clone(), links));
+            }
+            Scope::Process(_) => {
+                self.processes
+                    .entry(pid)
+                    .or_default()
+                    .links
+                    .insert(identity, links);
+            }
+        }
+        self.attached.insert(identity);
+        if self.announced.insert((identity, found.path.clone())) {
+            let families = &self.families;
+            let traced = |id: ApiId| id.api().is_some_and(|api| families.contains(&api.family));
+            let module = found.library.fact(&found.path, traced);
+            tracing::info!("tracing {} of {}", module.probes.len(), module.path);
+            self.fact(pid, pid, &Fact::Module(module));
+        }
+        let held = self.is_command
+            && is_named_like_cuda(found)
+            && self
+                .processes
+                .get(&pid)
+                .is_some_and(|process| process.watched);
+        // A process that is about to be held for this library has made no call of it yet.
+        if let Some(since) = since.filter(|_| !held) {
+            let reason = format!("{} was mapped before it had probes", found.path.display());
+            self.gap(pid, &reason, since);
+        }
+        Ok(())
+    }
+
+    fn gap(&self, pid: u32, reason: &str, since: u64) {
+        let duration = Some(clock::monotonic().saturating_sub(since));
+        let gap = fact::Gap {
+            pid,
+            reason: reason.to_owned(),
+            duration,
+        };
+        self.fact(pid, pid, &Fact::Gap(gap));
+    }
+
+    /// Watches the dynamic linker that a command's executable names.
+    fn watch_command(&mut self, executable: &Path) {
+        match Linker::of_command(executable) {
+            Ok(Some(linker)) => {
+                self.watch(linker, Scope::All, None);
+            }
+            Ok(None) => tracing::debug!("{} has no dynamic linker", executable.display()),
+            Err(error) => self.unwatched(0, &error.to_string()),
+        }
+    }
+
+    /// Watches a process's dynamic linker; says whether it was watched already.
+    fn watch_process(&mut self, process: &Process) -> bool {
+        let pid = process.pid();
+        match Linker::of_process(process) {
+            Ok(Some(linker)) => return self.watch(linker, self.scope(pid), Some(pid)),
+            Ok(None) => tracing::debug!("process {pid} has no dynamic linker"),
+            Err(error) => self.unwatched(pid, &error.to_string()),
+        }
+        false
+    }
+
+    /// Watches a dynamic linker, once in each scope; says whether it was watched already.
+    fn watch(&mut self, linker: Linker, scope: Scope, pid: Option<u32>) -> bool {
+        let identity = linker.file.identity();
+        let known = match (scope, pid) {
+            (Scope::Process(_), Some(pid)) => self
+                .processes
+                .get(&pid)
+                .is_some_and(|process| process.links.contains_key(&identity)),
+            (Scope::Process(_) | Scope::All, _) => self.shared_linkers.contains_key(&identity),
+        };
+        if known {
+            return true;
+        }
+        let Some(distance) = linker.r_debug.filter(|_| self.programs.watches_linker) else {
+            let why = "its list of objects cannot be read, or the kernel lacks bpf_loop (5.17)";
+            self.unwatched(pid.unwrap_or(0), why);
+            return false;
+        };
+        // The linker's site tells its program where the list of objects is; it counts nothing.
+        let site = Site {
+            api: TASKS.0,
+            shape: 0,
+            effect: 0,
+            layer: 0,
+            probe: 0,
+            twin: 0,
+            hot: 0,
+            copy_kind: u8::MAX,
+            reserved: [0; 7],
+            text_before: distance.cast_unsigned(),
+            text_after: 0,
+        };
+        let path = linker.file.attach_path();
+        let links = self
+            .sites
+            .add(site)
+            .map_err(AttachError::from)
+            .and_then(|site| {
+                Links::attach_linker(&mut self.programs, site, linker.debug_state, &path, scope)
+            });
+        match (links, scope, pid) {
+            (Ok(links), Scope::Process(_), Some(pid)) => {
+                self.processes
+                    .entry(pid)
+                    .or_default()
+                    .links
+                    .insert(identity, links);
+            }
+            (Ok(links), _, _) => {
+                self.shared_linkers.insert(identity, (linker, links));
+            }
+            (Err(error), _, _) => self.unwatched(pid.unwrap_or(0), &error.to_string()),
+        }
+        false
+    }
+
+    /// Libraries that a process loads later will not be noticed.
+    fn unwatched(&self, pid: u32, why: &str) {
+        let reason = format!("libraries that are loaded later are not noticed: {why}");
+        tracing::warn!("{reason}");
+        self.fact(
+            pid,
+            pid,
+            &Fact::Gap(fact::Gap {
+                pid,
+                reason,
+                duration: None,
+            }),
+        );
+    }
+}
+
+/// Whether the linker's probe takes the library for CUDA's or PyTorch's (agent-ebpf's
+/// `linker.rs`): by the name of its file, or by the one that it gives itself.
+fn is_named_like_cuda(found: &Found) -> bool {
+    let file = found
+        .path
+        .file_name()
+        .map(|name| name.to_string_lossy().into_owned());
+    [file, found.library.soname.clone()]
+        .iter()
+        .flatten()
+        .any(|name| name.starts_with("libcuda") || name.starts_with("libc10"))
+}
+
+/// A process that stands stopped; continued when this is dropped, whatever happens.
+struct Held {
+    pid: u32,
+    inbox: Sender<Inbox>,
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        release(self.pid);
+        let _ = self.inbox.send(Inbox::Released { pid: self.pid });
+    }
+}
+
+/// Continues a held process. Only processes that descend from our own command are ever held.
+pub(super) fn release(pid: u32) {
+    let continued =
+        i32::try_from(pid).map_or(Ok(()), |pid| kill(Pid::from_raw(pid), Signal::SIGCONT));
+    if let Err(error) = continued {
+        tracing::warn!("continuing process {pid}, which was held: {error}");
+    }
+}
+
+impl From<LoadError> for AttachFailure {
+    fn from(error: LoadError) -> Self {
+        Self::Attach(error.into())
+    }
+}

@@ -1,0 +1,339 @@
+//! The drain: the thread that empties the ring buffer and feeds the sink.
+
+use std::{
+    io,
+    os::fd::{AsFd as _, BorrowedFd},
+    sync::{
+        Arc,
+        mpsc::{Receiver, Sender, TryRecvError},
+    },
+    time::{Duration, Instant},
+};
+
+use agent_common::{CallRecord, HEADER_LEN, Header, NameRecord, RecordKind, TaskRecord};
+use aya::maps::{MapData, RingBuf};
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use trace::{Event, Fact};
+use zerocopy::FromBytes as _;
+
+use super::{
+    clock,
+    control::{Control, Task, release},
+    enrich::{Enricher, fact_event},
+    names::Snapshot,
+    stop::Stop,
+};
+use crate::sink::{Sink, SinkError, Summary};
+
+/// What others tell the drain.
+#[derive(Debug)]
+pub(super) enum Inbox {
+    /// A fact to record.
+    Fact(Event),
+    /// What a process maps.
+    Mapped(Snapshot),
+    /// A held process was dealt with and goes on.
+    Released { pid: u32 },
+    /// Probes are off: empty the ring, add these rows, end.
+    Finish(Vec<Event>),
+}
+
+/// Records taken from the ring before anything else is looked at.
+const BURST: usize = 4096;
+/// How long to sleep when the ring is empty: short while events come, longer when idle.
+const BUSY_WAIT: Duration = Duration::from_millis(2);
+const IDLE_WAIT: Duration = Duration::from_millis(50);
+/// How often the sink may do what it does from time to time.
+const TICK: Duration = Duration::from_millis(250);
+/// How often the clocks are read.
+const CLOCK_INTERVAL: Duration = Duration::from_secs(30);
+
+/// Empties the ring.
+pub(super) struct Drain {
+    pub(super) ring: RingBuf<MapData>,
+    pub(super) inbox: Receiver<Inbox>,
+    pub(super) control: Sender<Control>,
+    pub(super) enricher: Enricher,
+    pub(super) sink: Box<dyn Sink>,
+    pub(super) stop: Arc<Stop>,
+}
+
+/// Hands events to the sink; remembers its first failure and stops the session then.
+struct Outlet {
+    sink: Box<dyn Sink>,
+    stop: Arc<Stop>,
+    failure: Option<SinkError>,
+}
+
+impl Outlet {
+    fn emit(&mut self, event: &Event) {
+        if self.failure.is_none()
+            && let Err(error) = self.sink.event(event)
+        {
+            self.fail(error);
+        }
+    }
+
+    fn tick(&mut self) {
+        if self.failure.is_none()
+            && let Err(error) = self.sink.tick()
+        {
+            self.fail(error);
+        }
+    }
+
+    fn fail(&mut self, error: SinkError) {
+        self.failure = Some(error);
+        self.stop.request();
+    }
+
+    fn finish(self) -> Result<Summary, SinkError> {
+        match self.failure {
+            Some(error) => Err(error),
+            None => self.sink.finish(),
+        }
+    }
+}
+
+impl Drain {
+    /// Runs until told to finish; gives the sink's summary.
+    pub(super) fn run(self) -> Result<Summary, SinkError> {
+        let Self {
+            mut ring,
+            inbox,
+            control,
+            enricher,
+            sink,
+            stop,
+        } = self;
+        let outlet = Outlet {
+            sink,
+            stop,
+            failure: None,
+        };
+        let mut worker = Worker {
+            inbox,
+            control,
+            enricher,
+            outlet,
+            last_rows: None,
+        };
+        let (mut last_tick, mut last_clock) = (Instant::now(), Instant::now());
+        let mut wait = BUSY_WAIT;
+        while worker.last_rows.is_none() {
+            let taken = worker.burst(&mut ring);
+            worker.read_inbox();
+            worker.poll_names();
+            if last_clock.elapsed() >= CLOCK_INTERVAL {
+                last_clock = Instant::now();
+                worker.outlet.emit(&clock_event());
+            }
+            if last_tick.elapsed() >= TICK {
+                last_tick = Instant::now();
+                worker.outlet.tick();
+            }
+            if taken == 0 {
+                wait_for(ring.as_fd(), wait);
+                wait = (wait * 2).min(IDLE_WAIT);
+            } else {
+                wait = BUSY_WAIT;
+            }
+        }
+        while worker.burst(&mut ring) > 0 {}
+        let Worker {
+            enricher,
+            mut outlet,
+            last_rows,
+            ..
+        } = worker;
+        enricher.finish(&mut |event| outlet.emit(event));
+        for row in last_rows.iter().flatten() {
+            outlet.emit(row);
+        }
+        outlet.emit(&clock_event());
+        outlet.emit(&fact_event(0, 0, clock::monotonic(), &Fact::End));
+        outlet.finish()
+    }
+}
+
+/// What the drain does with records and messages.
+struct Worker {
+    inbox: Receiver<Inbox>,
+    control: Sender<Control>,
+    enricher: Enricher,
+    outlet: Outlet,
+    /// The rows to end with, once probes are off.
+    last_rows: Option<Vec<Event>>,
+}
+
+impl Worker {
+    /// Takes records until the ring is empty or the burst is full; says how many.
+    fn burst(&mut self, ring: &mut RingBuf<MapData>) -> usize {
+        let mut taken = 0;
+        while taken < BURST
+            && let Some(item) = ring.next()
+        {
+            taken += 1;
+            self.record(&item);
+        }
+        taken
+    }
+
+    fn read_inbox(&mut self) {
+        loop {
+            match self.inbox.try_recv() {
+                Ok(message) => self.message(message),
+                Err(TryRecvError::Empty) => return,
+                Err(TryRecvError::Disconnected) => {
+                    self.last_rows.get_or_insert_default();
+                    return;
+                }
+            }
+        }
+    }
+
+    fn message(&mut self, message: Inbox) {
+        match message {
+            Inbox::Fact(event) => self.outlet.emit(&event),
+            Inbox::Mapped(snapshot) => self.enricher.mapped(snapshot),
+            Inbox::Released { .. } => {}
+            Inbox::Finish(rows) => self.last_rows = Some(rows),
+        }
+    }
+
+    fn poll_names(&mut self) {
+        let Self {
+            enricher, outlet, ..
+        } = self;
+        enricher.poll(&mut |event| outlet.emit(event));
+    }
+
+    fn record(&mut self, bytes: &[u8]) {
+        let kind = Header::read_from_prefix(bytes)
+            .ok()
+            .and_then(|(header, _)| RecordKind::from_u8(header.kind));
+        let Self {
+            enricher, outlet, ..
+        } = self;
+        match kind {
+            Some(RecordKind::Call | RecordKind::Begin | RecordKind::Abandoned) => {
+                if let Ok((record, _)) = CallRecord::read_from_prefix(bytes) {
+                    enricher.call(&record, &mut |event| outlet.emit(event));
+                }
+            }
+            Some(RecordKind::KernelName) => {
+                if let Ok((record, _)) = NameRecord::ref_from_prefix(bytes) {
+                    enricher.kernel_name(record);
+                }
+            }
+            Some(RecordKind::KernelPair) => {
+                if let Ok((record, _)) = CallRecord::read_from_prefix(bytes) {
+                    enricher.kernel_pair(&record);
+                }
+            }
+            Some(
+                kind @ (RecordKind::Fork
+                | RecordKind::Exec
+                | RecordKind::Exit
+                | RecordKind::Mapped
+                | RecordKind::Held),
+            ) => {
+                if let Ok((record, _)) = TaskRecord::read_from_prefix(bytes) {
+                    self.task(kind, &record);
+                }
+            }
+            None => tracing::warn!(
+                "a record of {} bytes (at least {HEADER_LEN} expected) is of no known kind",
+                bytes.len()
+            ),
+        }
+    }
+
+    fn task(&mut self, kind: RecordKind, record: &TaskRecord) {
+        let Header {
+            timestamp,
+            pid,
+            tid,
+            ..
+        } = record.header;
+        // The kernel's process ids have 22 bits.
+        let child = u32::try_from(record.child).unwrap_or(0);
+        let tell = |task| self.control.send(Control::Task(task)).is_ok();
+        let fact = match kind {
+            RecordKind::Fork => {
+                self.enricher.fork(pid, tid, child);
+                tell(Task::Fork {
+                    parent: pid,
+                    child,
+                    timestamp,
+                });
+                Fact::Fork { child }
+            }
+            RecordKind::Exec => {
+                self.enricher.exec(pid);
+                tell(Task::Exec { pid });
+                Fact::Exec
+            }
+            RecordKind::Exit => {
+                self.enricher.forget(pid);
+                tell(Task::Exit { pid });
+                Fact::Exit
+            }
+            RecordKind::Mapped => {
+                tell(Task::Mapped {
+                    pid,
+                    timestamp,
+                    cuda: record.child != 0,
+                });
+                return;
+            }
+            RecordKind::Held => {
+                if tell(Task::Held {
+                    pid,
+                    tid,
+                    timestamp,
+                }) {
+                    self.wait_for_release(pid);
+                } else {
+                    release(pid);
+                }
+                return;
+            }
+            RecordKind::Call
+            | RecordKind::Begin
+            | RecordKind::Abandoned
+            | RecordKind::KernelName
+            | RecordKind::KernelPair => return,
+        };
+        self.outlet.emit(&fact_event(pid, tid, timestamp, &fact));
+    }
+
+    /// Until control has dealt with the held process: what it learns of the process must be
+    /// here before the process's next record is.
+    fn wait_for_release(&mut self, held: u32) {
+        while self.last_rows.is_none() {
+            match self.inbox.recv() {
+                Ok(Inbox::Released { pid }) if pid == held => return,
+                Ok(message) => self.message(message),
+                Err(_) => break,
+            }
+        }
+        // Control has ended without coming to it.
+        release(held);
+    }
+}
+
+pub(super) fn clock_event() -> Event {
+    let clock = clock::anchor();
+    fact_event(0, 0, clock.monotonic, &Fact::Clock(clock))
+}
+
+fn wait_for(fd: BorrowedFd<'_>, duration: Duration) {
+    let timeout = PollTimeout::try_from(duration).unwrap_or(PollTimeout::ZERO);
+    let mut fds = [PollFd::new(fd, PollFlags::POLLIN)];
+    if let Err(error) = poll(&mut fds, timeout)
+        && error != nix::Error::EINTR
+    {
+        tracing::debug!("waiting for the ring buffer: {}", io::Error::from(error));
+    }
+}

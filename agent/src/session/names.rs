@@ -1,0 +1,213 @@
+//! Asking what addresses mean: in a thread of its own while recording, since the answer may
+//! take reading a 72 MB string table; at once where a line is to be printed.
+
+use std::{
+    fmt, io,
+    sync::mpsc::{Receiver, Sender, channel},
+    thread::{self, JoinHandle},
+};
+
+use trace::{Event, Fact, fact};
+
+use super::enrich::{fact_event, kernel_fact};
+use crate::{
+    discover::{Mappings, Program},
+    names::Resolver,
+};
+
+/// What a process maps, at one moment.
+#[derive(Debug)]
+pub(super) struct Snapshot {
+    pub(super) pid: u32,
+    pub(super) program: Program,
+    pub(super) mappings: Mappings,
+}
+
+/// A question about an address of a process.
+#[derive(Clone, Debug)]
+pub(super) struct NameQuery {
+    pub(super) pid: u32,
+    /// When the event that raised it happened, ns.
+    pub(super) timestamp: u64,
+    /// The id that the answer defines.
+    pub(super) id: u32,
+    /// The address whose file, or symbol, is wanted; 0 for none.
+    pub(super) address: u64,
+    pub(super) subject: Subject,
+}
+
+/// What the address is.
+#[derive(Clone, Debug)]
+pub(super) enum Subject {
+    /// The host stub of a kernel: its symbol is the kernel's name.
+    HostStub,
+    /// The place of a call.
+    Caller,
+    /// The place of a launch of a driver handle whose name is known.
+    NamedHandle { handle: u64, name: String },
+    /// The place of a launch of a driver handle that was looked up before we came.
+    UnnamedHandle { handle: u64 },
+}
+
+pub(super) enum Question {
+    Name(NameQuery),
+    Remember(Snapshot),
+    Fork { parent: u32, child: u32 },
+}
+
+/// Answers questions.
+pub(super) enum Names {
+    /// In time.
+    Later {
+        questions: Sender<Question>,
+        answers: Receiver<Event>,
+        thread: JoinHandle<()>,
+    },
+    /// Before [`Names::ask`] returns.
+    Now(Box<Resolver>),
+}
+
+impl fmt::Debug for Names {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Later { .. } => "Names::Later",
+            Self::Now(_) => "Names::Now",
+        })
+    }
+}
+
+impl Names {
+    /// Answers come in time, from a thread.
+    pub(super) fn later() -> io::Result<Self> {
+        let (questions, inbox) = channel();
+        let (outbox, answers) = channel();
+        let thread = thread::Builder::new()
+            .name("names".to_owned())
+            .spawn(move || {
+                let mut resolver = Resolver::default();
+                for question in inbox {
+                    match question {
+                        Question::Name(query) => {
+                            // The drain has gone only when nobody wants the answer any more.
+                            let _ = outbox.send(answer(&mut resolver, query));
+                        }
+                        Question::Remember(Snapshot {
+                            pid,
+                            program,
+                            mappings,
+                        }) => {
+                            resolver.remember(pid, program, mappings);
+                        }
+                        Question::Fork { parent, child } => resolver.fork(parent, child),
+                    }
+                }
+            })?;
+        Ok(Self::Later {
+            questions,
+            answers,
+            thread,
+        })
+    }
+
+    /// Answers come at once.
+    pub(super) fn now() -> Self {
+        Self::Now(Box::default())
+    }
+
+    /// Asks; an answer that is there at once is emitted.
+    pub(super) fn ask(&mut self, query: NameQuery, emit: &mut dyn FnMut(&Event)) {
+        match self {
+            Self::Later { questions, .. } => {
+                let _ = questions.send(Question::Name(query));
+            }
+            Self::Now(resolver) => emit(&answer(resolver, query)),
+        }
+    }
+
+    /// Keeps what a process maps, which may be gone when it is asked about.
+    pub(super) fn remember(&mut self, snapshot: Snapshot) {
+        match self {
+            Self::Later { questions, .. } => {
+                let _ = questions.send(Question::Remember(snapshot));
+            }
+            Self::Now(resolver) => {
+                let Snapshot {
+                    pid,
+                    program,
+                    mappings,
+                } = snapshot;
+                resolver.remember(pid, program, mappings);
+            }
+        }
+    }
+
+    /// A forked child maps what its parent maps.
+    pub(super) fn fork(&mut self, parent: u32, child: u32) {
+        match self {
+            Self::Later { questions, .. } => {
+                let _ = questions.send(Question::Fork { parent, child });
+            }
+            Self::Now(resolver) => resolver.fork(parent, child),
+        }
+    }
+
+    /// Emits the answers that have come.
+    pub(super) fn poll(&mut self, emit: &mut dyn FnMut(&Event)) {
+        if let Self::Later { answers, .. } = self {
+            while let Ok(event) = answers.try_recv() {
+                emit(&event);
+            }
+        }
+    }
+
+    /// Waits for all answers and emits them.
+    pub(super) fn finish(self, emit: &mut dyn FnMut(&Event)) {
+        if let Self::Later {
+            questions,
+            answers,
+            thread,
+        } = self
+        {
+            drop(questions);
+            for event in answers {
+                emit(&event);
+            }
+            if thread.join().is_err() {
+                tracing::error!("the thread that names kernels panicked: some names are missing");
+            }
+        }
+    }
+}
+
+/// The fact that answers.
+fn answer(resolver: &mut Resolver, query: NameQuery) -> Event {
+    let NameQuery {
+        pid,
+        timestamp,
+        id,
+        address,
+        subject,
+    } = query;
+    let mut module = |address| {
+        if address == 0 {
+            None
+        } else {
+            resolver.module_at(pid, address)
+        }
+    };
+    let fact = match subject {
+        Subject::Caller => Fact::Caller(fact::Caller {
+            id,
+            module: module(address),
+        }),
+        Subject::NamedHandle { handle, name } => {
+            kernel_fact(id, handle, Some(name), module(address))
+        }
+        Subject::UnnamedHandle { handle } => kernel_fact(id, handle, None, module(address)),
+        Subject::HostStub => {
+            let found = resolver.resolve(pid, address);
+            kernel_fact(id, address, found.name, found.module)
+        }
+    };
+    fact_event(pid, pid, timestamp, &fact)
+}

@@ -1,0 +1,434 @@
+//! Events as lines on stdout: the newcomer's first look.
+
+use std::{
+    collections::HashMap,
+    fmt::Write as _,
+    io::{self, IsTerminal as _, Write},
+};
+
+use agent_common::{Api, ApiId, Family, Shape, Twin, flags, launch::Dimensions};
+use anstyle::{AnsiColor, Style};
+use trace::{Event, Fact, Kind, fact};
+
+use super::{
+    Sink, SinkError, Summary,
+    json::{copy_name, object},
+};
+
+/// Which events become lines.
+#[derive(Clone, Debug, Default)]
+pub struct Filter {
+    /// Function names, with `*` and `?`; empty for all.
+    pub apis: Vec<String>,
+    /// Smallest size, bytes; events without a size are left out then.
+    pub min_size: Option<u64>,
+    /// Only calls that failed.
+    pub errors: bool,
+}
+
+impl Filter {
+    /// Whether the event passes. Facts about processes always do.
+    fn passes(&self, event: &Event) -> bool {
+        let Some(api) = event.api.and_then(ApiId::api) else {
+            return false;
+        };
+        let Self {
+            apis,
+            min_size,
+            errors,
+        } = self;
+        let name_fits = || {
+            apis.is_empty()
+                || apis.iter().any(|pattern| {
+                    api.symbols.iter().any(|symbol| matches(pattern, symbol))
+                        || matches(pattern, api.name)
+                })
+        };
+        let size_fits = || {
+            min_size.is_none_or(|least| event.size.is_some_and(|size| size.unsigned_abs() >= least))
+        };
+        let failed = || event.result.is_some_and(|code| code != 0) || event.kind == Kind::Abandoned;
+        name_fits() && size_fits() && (!*errors || failed())
+    }
+}
+
+/// Whether `name` fits a pattern of literal characters, `*` and `?`.
+fn matches(pattern: &str, name: &str) -> bool {
+    let (pattern, name) = (pattern.as_bytes(), name.as_bytes());
+    let (mut p, mut n) = (0, 0);
+    // Where to take up again: after the last `*`, with one more byte given to it.
+    let mut retry = None;
+    while n < name.len() {
+        match pattern.get(p) {
+            Some(b'*') => {
+                retry = Some((p + 1, n));
+                p += 1;
+            }
+            Some(byte) if *byte == b'?' || *byte == name[n] => {
+                p += 1;
+                n += 1;
+            }
+            _ => match retry {
+                Some((after_star, start)) => {
+                    p = after_star;
+                    n = start + 1;
+                    retry = Some((after_star, n));
+                }
+                None => return false,
+            },
+        }
+    }
+    pattern[p..].iter().all(|byte| *byte == b'*')
+}
+
+/// Columns that a kernel's name gets at most.
+const KERNEL_WIDTH: usize = 60;
+
+/// Writes lines.
+#[derive(Debug)]
+pub struct Lines {
+    out: io::BufWriter<io::Stdout>,
+    filter: Filter,
+    json: bool,
+    colour: bool,
+    /// `CLOCK_REALTIME` minus `CLOCK_MONOTONIC`, ns.
+    wall_offset: i128,
+    kernels: HashMap<u32, String>,
+    callers: HashMap<u32, String>,
+    events: u64,
+    line: String,
+}
+
+impl Lines {
+    /// To stdout; coloured on a terminal, unless `NO_COLOR` is set.
+    pub fn new(filter: Filter, json: bool, clock: fact::Clock) -> Self {
+        let stdout = io::stdout();
+        let no_colour = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+        Self {
+            colour: stdout.is_terminal() && !no_colour && !json,
+            out: io::BufWriter::new(stdout),
+            filter,
+            json,
+            wall_offset: i128::from(clock.realtime) - i128::from(clock.monotonic),
+            kernels: HashMap::new(),
+            callers: HashMap::new(),
+            events: 0,
+            line: String::new(),
+        }
+    }
+
+    fn learn(&mut self, text: &str) {
+        match Fact::parse(text) {
+            Some(Fact::Kernel(fact::Kernel {
+                id,
+                name: Some(name),
+                ..
+            })) => {
+                let short = analyzer::demangle::short(&name, KERNEL_WIDTH);
+                self.kernels.insert(id, harmless(&short));
+            }
+            Some(Fact::Caller(fact::Caller {
+                id,
+                module: Some(module),
+            })) => {
+                self.callers.insert(id, module);
+            }
+            _ => {}
+        }
+    }
+
+    fn text(&mut self, event: &Event, api: &Api) {
+        self.line.clear();
+        let style = |style: Style| if self.colour { style } else { Style::new() };
+        let dim = style(Style::new().dimmed());
+        let name_style = style(AnsiColor::Cyan.on_default());
+        let bad = style(AnsiColor::Red.on_default().bold());
+        let time = self.wall_time(event.timestamp);
+        let line = &mut self.line;
+        // Writing to a String cannot fail.
+        let _ = write!(line, "{dim}{time}{dim:#} ");
+        let _ = write!(line, "{dim}{:>7}/{:<7}{dim:#} ", event.pid, event.tid);
+        let symbol = if event.flags & flags::PER_THREAD_STREAM == 0 {
+            api.name
+        } else {
+            api.symbols
+                .iter()
+                .find(|symbol| Twin::of_symbol(symbol) == Twin::PerThread)
+                .unwrap_or(&api.name)
+        };
+        let _ = write!(line, "{name_style}{symbol}{name_style:#}");
+        let kernel = event.kernel.and_then(|id| self.kernels.get(&id));
+        arguments(line, event, api, kernel.map(String::as_str));
+        match event.kind {
+            Kind::Begin => line.push_str(" ..."),
+            Kind::Abandoned => {
+                let _ = write!(line, " {bad}never returned{bad:#}");
+            }
+            Kind::InFlight => {
+                let _ = write!(line, " {bad}still inside{bad:#}");
+            }
+            Kind::Call | Kind::Fact => {}
+        }
+        match event.result {
+            Some(0) => outcome(line, event, api),
+            Some(code) => {
+                let name = analyzer::cuda_error::name(api.layer, code).unwrap_or("unknown error");
+                let _ = write!(line, " = {bad}{code} {name}{bad:#}");
+            }
+            None => {}
+        }
+        if let Some(duration) = event.duration {
+            let _ = write!(line, "  {dim}{}{dim:#}", duration_text(duration));
+        }
+        line.push('\n');
+    }
+}
+
+impl Lines {
+    /// UTC, to the microsecond.
+    fn wall_time(&self, timestamp: u64) -> String {
+        let ns = i128::from(timestamp) + self.wall_offset;
+        let in_day = ns.rem_euclid(86_400_000_000_000);
+        let micros = in_day / 1000;
+        let (seconds, micros) = (micros / 1_000_000, micros % 1_000_000);
+        format!(
+            "{:02}:{:02}:{:02}.{micros:06}",
+            seconds / 3600,
+            seconds / 60 % 60,
+            seconds % 60
+        )
+    }
+}
+
+impl Sink for Lines {
+    fn event(&mut self, event: &Event) -> Result<(), SinkError> {
+        if let Some(text) = &event.text {
+            self.learn(text);
+            return Ok(());
+        }
+        if !self.filter.passes(event) {
+            return Ok(());
+        }
+        let Some(api) = event.api.and_then(ApiId::api) else {
+            return Ok(());
+        };
+        self.events += 1;
+        if self.json {
+            let kernel = event.kernel.and_then(|id| self.kernels.get(&id));
+            let caller = event.caller.and_then(|id| self.callers.get(&id));
+            let object = object(
+                event,
+                kernel.map(String::as_str),
+                caller.map(String::as_str),
+            );
+            self.line.clear();
+            let _ = writeln!(self.line, "{object}");
+        } else {
+            self.text(event, api);
+        }
+        self.out
+            .write_all(self.line.as_bytes())
+            .map_err(SinkError::Stdout)
+    }
+
+    fn tick(&mut self) -> Result<(), SinkError> {
+        self.out.flush().map_err(SinkError::Stdout)
+    }
+
+    fn finish(mut self: Box<Self>) -> Result<Summary, SinkError> {
+        self.out.flush().map_err(SinkError::Stdout)?;
+        Ok(Summary {
+            events: self.events,
+            bytes: 0,
+        })
+    }
+}
+
+/// A name that the traced program chose, without what a terminal would obey.
+fn harmless(name: &str) -> String {
+    name.chars()
+        .map(|c| {
+            if c.is_control() {
+                char::REPLACEMENT_CHARACTER
+            } else {
+                c
+            }
+        })
+        .collect()
+}
+
+/// The arguments, as a person wants them.
+fn arguments(line: &mut String, event: &Event, api: &Api, kernel: Option<&str>) {
+    let address = |value: Option<u64>| value.map_or("?".to_owned(), |value| format!("{value:#x}"));
+    let size = |value: Option<i64>| {
+        value.map_or("?".to_owned(), |bytes| {
+            let text = bytes_text(bytes.unsigned_abs());
+            if bytes < 0 { format!("-{text}") } else { text }
+        })
+    };
+    let _ = match api.shape {
+        Shape::Alloc => write!(line, "({})", size(event.size)),
+        Shape::Free => write!(line, "({})", address(event.address)),
+        Shape::MemoryInfo | Shape::WaitDevice => write!(line, "()"),
+        Shape::SelectDevice => {
+            write!(
+                line,
+                "({})",
+                event
+                    .device
+                    .map_or("?".to_owned(), |ordinal| ordinal.to_string())
+            )
+        }
+        Shape::LaunchRuntime
+        | Shape::LaunchRuntimeEx
+        | Shape::LaunchDriver
+        | Shape::LaunchDriverEx => launch(line, event, kernel),
+        Shape::GraphLaunch => {
+            write!(
+                line,
+                "(exec {}{})",
+                address(event.handle),
+                stream(event.stream)
+            )
+        }
+        Shape::CopyKind | Shape::CopyKindStream | Shape::Copy | Shape::CopyStream => write!(
+            line,
+            "({}, {}, {} <- {}{})",
+            event.copy_kind.map_or("?", copy_name),
+            size(event.size),
+            address(event.address),
+            address(event.source),
+            stream(event.stream)
+        ),
+        Shape::WaitStream => write!(line, "(stream {})", address(event.stream)),
+        Shape::WaitEvent => write!(line, "(event {})", address(event.handle)),
+        Shape::KernelByName | Shape::KernelFunction | Shape::KernelName => {
+            write!(line, "() -> {}", address(event.handle))
+        }
+        Shape::TorchReport => write!(
+            line,
+            "({} at {}, device {})",
+            size(event.size),
+            address(event.address),
+            event
+                .device
+                .map_or("?".to_owned(), |ordinal| ordinal.to_string())
+        ),
+        Shape::TorchOutOfMemory => write!(line, "(asked for {})", size(event.size)),
+    };
+    if api.family == Family::Torch {
+        let bytes = |value: Option<u64>| value.map_or("?".to_owned(), bytes_text);
+        let _ = write!(
+            line,
+            "  allocated {}, reserved {}",
+            bytes(event.allocated),
+            bytes(event.reserved)
+        );
+    }
+}
+
+fn launch(line: &mut String, event: &Event, kernel: Option<&str>) -> std::fmt::Result {
+    line.push('(');
+    match (kernel, event.handle) {
+        (Some(name), _) => line.push_str(name),
+        (None, Some(handle)) => write!(line, "unknown kernel {handle:#x}")?,
+        (None, None) => line.push_str("unknown kernel"),
+    }
+    match event.dimensions {
+        Some(Dimensions {
+            grid: [gx, gy, gz],
+            block: [bx, by, bz],
+        }) => {
+            write!(line, ", grid {gx}x{gy}x{gz}, block {bx}x{by}x{bz}")?;
+        }
+        None => line.push_str(", grid ?, block ?"),
+    }
+    if let Some(bytes) = event.shared_memory.filter(|bytes| *bytes != 0) {
+        write!(line, ", shared {}", bytes_text(bytes))?;
+    }
+    write!(line, "{})", stream(event.stream))
+}
+
+fn stream(handle: Option<u64>) -> String {
+    match handle {
+        None | Some(0) => String::new(),
+        Some(1) => ", legacy stream".to_owned(),
+        Some(2) => ", per-thread stream".to_owned(),
+        Some(handle) => format!(", stream {handle:#x}"),
+    }
+}
+
+/// What a call that succeeded gave.
+fn outcome(line: &mut String, event: &Event, api: &Api) {
+    let _ = match (
+        api.shape,
+        event.address,
+        event.device_free,
+        event.device_total,
+    ) {
+        (Shape::Alloc, Some(address), _, _) => write!(line, " = {address:#x}"),
+        (Shape::Alloc, None, _, _) => write!(line, " = unknown address"),
+        (Shape::MemoryInfo, _, Some(free), Some(total)) => {
+            write!(
+                line,
+                " = {} free of {}",
+                bytes_text(free),
+                bytes_text(total)
+            )
+        }
+        _ => write!(line, " = ok"),
+    };
+}
+
+/// `2.0 MiB`; whole numbers of bytes below 1 KiB.
+fn bytes_text(bytes: u64) -> String {
+    analyzer::text::bytes(bytes)
+}
+
+/// `85.2 µs`.
+fn duration_text(ns: u64) -> String {
+    analyzer::text::duration(ns)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn patterns() {
+        assert!(matches("cudaMalloc*", "cudaMallocAsync"));
+        assert!(matches("*Malloc", "cudaMalloc"));
+        assert!(!matches("*Malloc", "cudaMallocAsync"));
+        assert!(matches("cu*Async*", "cuMemcpyHtoDAsync_v2"));
+        assert!(matches("cudaFre?", "cudaFree"));
+        assert!(!matches("cudaFre?", "cudaFre"));
+        assert!(matches("*", ""));
+        assert!(!matches("", "cudaFree"));
+    }
+
+    #[test]
+    fn filters() {
+        let id = ApiId::by_name("cudaMalloc").expect("in the table");
+        let event = Event {
+            api: Some(id),
+            size: Some(4096),
+            result: Some(2),
+            ..Event::default()
+        };
+        let passes = |filter: Filter| filter.passes(&event);
+        assert!(passes(Filter::default()));
+        assert!(passes(Filter {
+            min_size: Some(4096),
+            errors: true,
+            ..Filter::default()
+        }));
+        assert!(!passes(Filter {
+            min_size: Some(4097),
+            ..Filter::default()
+        }));
+        assert!(!passes(Filter {
+            apis: vec!["cudaFree".to_owned()],
+            ..Filter::default()
+        }));
+    }
+}
