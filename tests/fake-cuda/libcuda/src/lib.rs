@@ -1,0 +1,75 @@
+//! A fake `libcuda.so.1`: the driver's calls, counted and answered from books, without a
+//! device. See `tests/fake-cuda/README.md`.
+
+mod context;
+mod copy;
+mod device_memory;
+mod devices;
+mod graph;
+mod launch;
+mod memory;
+mod module;
+mod proc_address;
+mod stream;
+
+use std::ffi::{c_char, c_void};
+
+use fake_cuda_core::{Call, Outcome, call::Visit, exports};
+
+/// The names that this library answers for in the settings.
+const OWN_PREFIX: &str = "cu";
+
+#[inline]
+fn run(call: &Call, body: impl FnOnce() -> Outcome) -> i32 {
+    match call.run(body) {
+        Ok(()) => 0,
+        Err(code) => code.0,
+    }
+}
+
+fn calls() -> impl Iterator<Item = &'static Call> {
+    [
+        context::CALLS,
+        copy::CALLS,
+        graph::CALLS,
+        launch::CALLS,
+        memory::CALLS,
+        module::CALLS,
+        proc_address::CALLS,
+        stream::CALLS,
+    ]
+    .into_iter()
+    .flatten()
+    .copied()
+    .flatten()
+    .copied()
+}
+
+/// Runs when the library is loaded.
+#[used]
+#[unsafe(link_section = ".init_array")]
+static ON_LOAD: extern "C" fn() = on_load;
+
+extern "C" fn on_load() {
+    let calls: Vec<&'static Call> = calls().collect();
+    fake_cuda_core::settings::apply("libcuda.so.1", &calls, |name| {
+        name.starts_with(OWN_PREFIX) && !name.starts_with("cuda")
+    });
+}
+
+exports! {
+    unversioned;
+
+    /// Present in the fake alone: how a program tells that no device is behind it.
+    @raw fn fake_cuda_marker() -> *const c_char {
+        c"fake CUDA driver".as_ptr()
+    }
+
+    /// Calls `visit(context, name, length of the name, entries)` for each counted function:
+    /// how often it was entered in this process.
+    @raw fn fake_cuda_entries(visit: Visit, context: *mut c_void) {
+        for call in calls() {
+            visit(context, call.name().as_ptr(), call.name().len(), call.entries());
+        }
+    }
+}
