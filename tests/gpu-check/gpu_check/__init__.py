@@ -1,0 +1,1 @@
+"""What the GPU proof is made of: rows, the commands of cudasnoop, kernel names, the machine."""
