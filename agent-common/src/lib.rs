@@ -13,12 +13,22 @@ mod pairing;
 mod record;
 mod site;
 mod table;
+#[cfg(feature = "user")]
+mod unprobed;
+mod value;
 
-pub use api::{Api, ApiId, Defaults, Effect, Family, Layer, Probe, Shape};
+pub use api::{Api, ApiId, Effect, Family, Layer, Probe, Shape};
 pub use counters::Counters;
 pub use pairing::{MAX_DEPTH, Pending, ThreadState};
 pub use record::{
-    CallRecord, HEADER_LEN, Header, KERNEL_NAME_CAPACITY, NameRecord, RecordKind, TaskRecord, flags,
+    BEFORE_13, CallRecord, HEADER_LEN, Header, KERNEL_NAME_CAPACITY, LongCallRecord, NameRecord,
+    RecordKind, TaskRecord, flags,
 };
-pub use site::{Cookie, Site, Twin};
+pub use site::{Cookie, Site, SiteFile, Twin};
 pub use table::{APIS, MAX_APIS, TASKS};
+#[cfg(feature = "user")]
+pub use unprobed::Unprobed;
+pub use value::{
+    Field, MAX_VALUES, Place, PlaceKind, SHORT_VALUES, SizeFactors, Value, fingerprint,
+    size_factors,
+};

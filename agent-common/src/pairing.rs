@@ -1,6 +1,7 @@
 //! The pairing map's value: what the kernel keeps of a thread between the entry of a
 //! call and its return.
 
+use crate::value::MAX_VALUES;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 /// Deepest nesting of probed calls on one thread that is kept apart. The real libraries
@@ -18,9 +19,9 @@ pub struct Pending {
     pub stack_pointer: u64,
     /// The return address; 0 where not read.
     pub caller: u64,
-    /// As in [`crate::CallRecord::args`], but for pointers to results, which stand in their
+    /// As in [`crate::LongCallRecord`], but for pointers to results, which stand in their
     /// place until the return.
-    pub args: [u64; 6],
+    pub args: [u64; MAX_VALUES],
     /// The [`crate::ApiId`].
     pub api: u16,
     /// The enclosing call's [`crate::ApiId`] plus one; 0 for none.
@@ -31,8 +32,8 @@ pub struct Pending {
     pub layer: u8,
     /// The function's [`crate::Effect`], as a number.
     pub effect: u8,
-    /// The function's [`crate::Shape`], as a number.
-    pub shape: u8,
+    /// 1 if `args` go beyond [`crate::SHORT_VALUES`].
+    pub long: u8,
     /// 1 if the call is folded into an enclosing one and makes no event.
     pub folded: u8,
     /// 1 for a hot function.

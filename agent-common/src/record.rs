@@ -4,6 +4,7 @@
 //! bytes without padding (`zerocopy` proves it when this crate compiles), and user
 //! space reads them as hostile input.
 
+use crate::value::{MAX_VALUES, SHORT_VALUES};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 /// What a record tells.
@@ -31,6 +32,10 @@ pub enum RecordKind {
     Mapped = 9,
     /// As `Mapped`, and the process stands stopped until the agent continues it.
     Held = 10,
+    /// The program made a kernel known to the runtime: [`CallRecord`] with `args = [host stub,
+    /// address of the kernel's name, ..]`. No call in the accounts, for a large program makes
+    /// tens of thousands of them before it begins.
+    Registered = 11,
 }
 
 impl RecordKind {
@@ -47,6 +52,7 @@ impl RecordKind {
             8 => Self::Exit,
             9 => Self::Mapped,
             10 => Self::Held,
+            11 => Self::Registered,
             _ => return None,
         })
     }
@@ -73,7 +79,15 @@ pub mod flags {
     pub const NAME_CUT: u32 = 1 << 7;
     /// The call's return was seen: its result and duration are known.
     pub const RETURNED: u32 = 1 << 8;
+    /// The stream was being captured: the call put work into a graph, and ran nothing.
+    pub const CAPTURED: u32 = 1 << 9;
+    /// The stream may have been captured: records that would tell were lost.
+    pub const CAPTURE_UNCLEAR: u32 = 1 << 10;
 }
+
+/// A bit beside [`flags`] that is in the kernel's records only: the values are those of
+/// [`crate::Api::values_before_13`].
+pub const BEFORE_13: u32 = 0x8000_0000;
 
 /// How each record begins.
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, KnownLayout, Immutable)]
@@ -115,23 +129,50 @@ pub struct CallRecord {
     pub parent: u16,
     /// Zero.
     pub reserved: u16,
-    /// By the function's [`crate::Shape`]:
+    /// The call's first values, in the order of [`crate::Api::values`]; with a shape of its own
+    /// ([`crate::Shape`]):
     ///
     /// | shape | 0 | 1 | 2 | 3 | 4 | 5 |
     /// |---|---|---|---|---|---|---|
-    /// | alloc | address | size | | | | |
-    /// | free | address | | | | | |
-    /// | memory info | free | total | | | | |
-    /// | select device | ordinal | | | | | |
     /// | launch | function | grid x, y | grid z, block x | block y, z | shared | stream |
-    /// | graph launch | exec | stream | | | | |
-    /// | copy | destination | source | size | kind | stream | |
-    /// | wait | | stream or event | | | | |
-    /// | kernel lookup | handle | | | | | |
+    /// | kernel lookup | handle | library or module | | | | |
     /// | torch report | block | size (signed) | allocated | reserved | device | |
     ///
     /// Pairs of 32-bit values: the first in the low half ([`crate::launch`]).
-    pub args: [u64; 6],
+    pub args: [u64; SHORT_VALUES],
+}
+
+/// A call with more values.
+#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, KnownLayout, Immutable)]
+#[repr(C)]
+pub struct LongCallRecord {
+    /// As every call.
+    pub call: CallRecord,
+    /// The values after those in [`CallRecord::args`].
+    pub more: [u64; MAX_VALUES - SHORT_VALUES],
+}
+
+impl LongCallRecord {
+    /// Of the bytes of a call record, long or short; `None` for too few bytes.
+    pub fn read(bytes: &[u8]) -> Option<Self> {
+        if let Ok((record, _)) = Self::read_from_prefix(bytes) {
+            return Some(record);
+        }
+        let (call, _) = CallRecord::read_from_prefix(bytes).ok()?;
+        Some(Self {
+            call,
+            more: [0; MAX_VALUES - SHORT_VALUES],
+        })
+    }
+
+    /// All values.
+    pub fn values(&self) -> [u64; MAX_VALUES] {
+        let mut values = [0; MAX_VALUES];
+        let (first, rest) = values.split_at_mut(SHORT_VALUES);
+        first.copy_from_slice(&self.call.args);
+        rest.copy_from_slice(&self.more);
+        values
+    }
 }
 
 /// Longest kernel name that is kept whole, bytes. The longest of torch 2.14 has 2,301.

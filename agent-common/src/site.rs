@@ -1,6 +1,10 @@
 //! Attach points: what a probe knows about where it stands.
 
-use crate::ApiId;
+use crate::{
+    ApiId,
+    table::TASKS,
+    value::{MAX_VALUES, Place, PlaceKind, SizeFactors, size_factors},
+};
 
 /// The per-thread-default-stream form of a function is separate code with this suffix.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -44,10 +48,20 @@ pub struct Site {
     pub twin: u8,
     /// 1 for a hot function ([`crate::Api::is_hot`]).
     pub hot: u8,
-    /// For copies whose name states the direction, the `cudaMemcpyKind`; else 0xff.
-    pub copy_kind: u8,
+    /// How many `places` there are.
+    pub values: u8,
+    /// 1 if any of them is read at return.
+    pub has_out: u8,
+    /// Bytes a unit of the size ([`crate::SizeFactors`]).
+    pub size_unit: u8,
     /// Zero.
-    pub reserved: [u8; 7],
+    pub reserved: u8,
+    /// Which values make up the size ([`crate::SizeFactors`]).
+    pub size_mask: u16,
+    /// 1 if the places are those of [`crate::Api::values_before_13`].
+    pub before_13: u16,
+    /// Where the function's arguments are, in the order of [`crate::Api::values`].
+    pub places: [Place; MAX_VALUES],
     /// Bytes of the file's executable segment before the symbol.
     pub text_before: u64,
     /// Bytes of the file's executable segment from the symbol on. Together they tell, from
@@ -55,11 +69,55 @@ pub struct Site {
     pub text_after: u64,
 }
 
+/// What a file says of the symbol that a site is for.
+#[derive(Clone, Copy, Debug)]
+pub struct SiteFile {
+    /// Bytes of the executable segment before the symbol.
+    pub text_before: u64,
+    /// Bytes of it from the symbol on.
+    pub text_after: u64,
+    /// The file is a runtime of CUDA 12 or older.
+    pub before_13: bool,
+}
+
 impl Site {
-    /// The site of `symbol`, whose executable segment spans `text_before` and `text_after`
-    /// bytes around it. `None` for an id outside the table.
-    pub fn new(id: ApiId, symbol: &str, text_before: u64, text_after: u64) -> Option<Self> {
+    /// A site that is not about calls.
+    pub const fn of_no_function() -> Self {
+        Self {
+            api: TASKS.0,
+            shape: 0,
+            effect: 0,
+            layer: 0,
+            probe: 0,
+            twin: 0,
+            hot: 0,
+            values: 0,
+            has_out: 0,
+            size_unit: 1,
+            reserved: 0,
+            size_mask: 0,
+            before_13: 0,
+            places: [NO_PLACE; MAX_VALUES],
+            text_before: 0,
+            text_after: 0,
+        }
+    }
+
+    /// The site of `symbol` in a file. `None` for an id outside the table.
+    pub fn new(id: ApiId, symbol: &str, file: SiteFile) -> Option<Self> {
+        let SiteFile {
+            text_before,
+            text_after,
+            before_13,
+        } = file;
         let api = id.api()?;
+        let older = api.values_before_13.filter(|_| before_13);
+        let values = older.unwrap_or(api.values);
+        let mut places = [NO_PLACE; MAX_VALUES];
+        for (place, value) in places.iter_mut().zip(values) {
+            *place = value.place;
+        }
+        let SizeFactors { mask, unit } = size_factors(values);
         Some(Self {
             api: id.0,
             shape: api.shape as u8,
@@ -68,13 +126,24 @@ impl Site {
             probe: api.probe as u8,
             twin: Twin::of_symbol(symbol) as u8,
             hot: u8::from(api.is_hot()),
-            copy_kind: api.copy_kind().unwrap_or(u8::MAX),
-            reserved: [0; 7],
+            values: u8::try_from(values.len()).ok()?,
+            has_out: u8::from(values.iter().any(|value| value.place.kind.is_out())),
+            size_unit: unit,
+            reserved: 0,
+            size_mask: mask,
+            before_13: u16::from(older.is_some()),
+            places,
             text_before,
             text_after,
         })
     }
 }
+
+const NO_PLACE: Place = Place {
+    kind: PlaceKind::Constant,
+    argument: 0,
+    offset: 0,
+};
 
 /// The 64 bits that the kernel hands to a probe: which site, and whose link it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

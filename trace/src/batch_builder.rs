@@ -141,9 +141,14 @@ impl Columns {
             parent,
             result,
             device,
+            source_device,
+            location,
+            location_id,
             address,
             source,
             size,
+            offset,
+            count,
             copy_kind,
             stream,
             grid_x,
@@ -154,6 +159,8 @@ impl Columns {
             block_z,
             shared_memory,
             handle,
+            related,
+            option,
             kernel,
             caller,
             stack,
@@ -186,9 +193,14 @@ impl Columns {
         );
         result.extend(events.iter().map(|event| event.result));
         device.extend(events.iter().map(|event| event.device));
+        source_device.extend(events.iter().map(|event| event.source_device));
+        location.extend(events.iter().map(|event| event.location));
+        location_id.extend(events.iter().map(|event| event.location_id));
         address.extend(events.iter().map(|event| event.address));
         source.extend(events.iter().map(|event| event.source));
         size.extend(events.iter().map(|event| event.size));
+        offset.extend(events.iter().map(|event| event.offset));
+        count.extend(events.iter().map(|event| event.count));
         copy_kind.extend(events.iter().map(|event| event.copy_kind));
         stream.extend(events.iter().map(|event| event.stream));
         grid_x.extend(
@@ -223,6 +235,8 @@ impl Columns {
         );
         shared_memory.extend(events.iter().map(|event| event.shared_memory));
         handle.extend(events.iter().map(|event| event.handle));
+        related.extend(events.iter().map(|event| event.related));
+        option.extend(events.iter().map(|event| event.option));
         kernel.extend(events.iter().map(|event| event.kernel));
         caller.extend(events.iter().map(|event| event.caller));
         stack.extend(events.iter().map(|event| event.stack));

@@ -1,94 +1,154 @@
-//! From the kernel's records to [`Event`]s: one arm per argument shape.
+//! From the kernel's records to [`Event`]s.
 
-use agent_common::{ApiId, CallRecord, RecordKind, Shape, flags, launch};
+use std::fmt::Write as _;
 
-use crate::{Event, Kind};
+use agent_common::{
+    ApiId, BEFORE_13, Effect, Field, LongCallRecord, MAX_VALUES, Place, PlaceKind, RecordKind,
+    Shape, Value, flags, launch,
+};
+
+use crate::{Event, Kind, fact};
 
 impl Event {
     /// The event of a call record; `None` for a record that is no call or names no known
     /// function. `seq`, `kernel` and `caller` are left for the recorder to fill in.
-    pub fn from_record(record: &CallRecord) -> Option<Self> {
-        let CallRecord {
-            header,
-            duration,
-            caller: _,
-            result,
-            parent,
-            reserved: _,
-            args,
-        } = *record;
+    pub fn from_record(record: &LongCallRecord) -> Option<Self> {
+        let header = record.call.header;
         let kind = match RecordKind::from_u8(header.kind)? {
             RecordKind::Call => Kind::Call,
             RecordKind::Begin => Kind::Begin,
             RecordKind::Abandoned => Kind::Abandoned,
             RecordKind::KernelName
             | RecordKind::KernelPair
+            | RecordKind::Registered
             | RecordKind::Fork
             | RecordKind::Exec
             | RecordKind::Exit
             | RecordKind::Mapped
             | RecordKind::Held => return None,
         };
-        let id = ApiId(header.api);
-        let api = id.api()?;
-        let returned = header.flags & flags::RETURNED != 0;
-        let args_known = header.flags & flags::ARGS_UNREAD == 0;
-        let out_known = returned && result == 0 && header.flags & flags::OUT_UNREAD == 0;
+        let call = Call::of(record)?;
         let mut event = Self {
             timestamp: header.timestamp,
-            duration: (returned || kind == Kind::Abandoned).then_some(duration),
+            duration: (call.returned || kind == Kind::Abandoned).then_some(record.call.duration),
             pid: header.pid,
             tid: header.tid,
             kind,
-            api: Some(id),
-            parent: parent
+            api: Some(ApiId(header.api)),
+            parent: record
+                .call
+                .parent
                 .checked_sub(1)
                 .map(ApiId)
                 .filter(|id| id.api().is_some()),
-            result: returned.then_some(result),
-            flags: header.flags,
+            result: call.returned.then_some(record.call.result),
+            flags: header.flags & !BEFORE_13,
             ..Self::default()
         };
-        match api.shape {
-            Shape::Alloc => {
-                event.address = out_known.then_some(args[0]);
-                event.size = Some(args[1].cast_signed());
+        call.fill(&mut event);
+        Some(event)
+    }
+}
+
+/// What a call tells of a device's identity; `None` for any other call, or one that failed.
+pub fn device_identity(record: &LongCallRecord) -> Option<fact::Device> {
+    let call = Call::of(record)?;
+    if call.effect != Effect::DeviceIdentity {
+        return None;
+    }
+    let bytes = |low, high| {
+        let (low, high) = (call.get(low)?, call.get(high)?);
+        let mut bytes = [0; 16];
+        bytes[..8].copy_from_slice(&low.to_le_bytes());
+        bytes[8..].copy_from_slice(&high.to_le_bytes());
+        Some(bytes)
+    };
+    let uuid = bytes(Field::UuidLow, Field::UuidHigh).map(|uuid| {
+        let mut text = "GPU".to_owned();
+        for (index, byte) in uuid.iter().enumerate() {
+            let dash = if matches!(index, 0 | 4 | 6 | 8 | 10) {
+                "-"
+            } else {
+                ""
+            };
+            // Writing to a string does not fail.
+            let _ = write!(text, "{dash}{byte:02x}");
+        }
+        text
+    });
+    let pci_bus_id = bytes(Field::PciLow, Field::PciHigh).and_then(|text| {
+        let length = text.iter().position(|byte| *byte == 0)?;
+        let text = std::str::from_utf8(&text[..length]).ok()?;
+        let is_bus_id = |c: char| c.is_ascii_hexdigit() || c == ':' || c == '.';
+        (!text.is_empty() && text.chars().all(is_bus_id)).then(|| text.to_owned())
+    });
+    if uuid.is_none() && pci_bus_id.is_none() {
+        return None;
+    }
+    Some(fact::Device {
+        pid: record.call.header.pid,
+        ordinal: int(call.get(Field::Device)?),
+        uuid,
+        pci_bus_id,
+    })
+}
+
+/// A call's values and which of them are known.
+struct Call {
+    shape: Shape,
+    effect: Effect,
+    values: &'static [Value],
+    words: [u64; MAX_VALUES],
+    returned: bool,
+    /// What stood on the stack or behind pointers at entry could be read.
+    args_known: bool,
+    /// The call succeeded, and what it left behind pointers could be read.
+    out_known: bool,
+}
+
+impl Call {
+    fn of(record: &LongCallRecord) -> Option<Self> {
+        let header = record.call.header;
+        let api = ApiId(header.api).api()?;
+        let has = |flag| header.flags & flag != 0;
+        let older = api.values_before_13.filter(|_| has(BEFORE_13));
+        let returned = has(flags::RETURNED);
+        Some(Self {
+            shape: api.shape,
+            effect: api.effect,
+            values: older.unwrap_or(api.values),
+            words: record.values(),
+            returned,
+            args_known: !has(flags::ARGS_UNREAD),
+            out_known: returned && record.call.result == 0 && !has(flags::OUT_UNREAD),
+        })
+    }
+
+    fn fill(&self, event: &mut Event) {
+        let args = self.words;
+        match self.shape {
+            Shape::Values | Shape::CopyBatch | Shape::CopyBatch3D | Shape::InCapture => {
+                self.fill_values(event);
             }
-            Shape::Free => event.address = Some(args[0]),
-            Shape::MemoryInfo => {
-                event.device_free = out_known.then_some(args[0]);
-                event.device_total = out_known.then_some(args[1]);
-            }
-            Shape::SelectDevice => event.device = i32::try_from(args[0]).ok(),
             Shape::LaunchRuntime
             | Shape::LaunchRuntimeEx
             | Shape::LaunchDriver
             | Shape::LaunchDriverEx => {
                 event.handle = Some(args[0]);
-                if args_known {
+                if self.args_known {
                     event.dimensions = Some(launch::unpack([args[1], args[2], args[3]]));
                     event.shared_memory = Some(args[4]);
                     event.stream = Some(args[5]);
                 }
             }
-            Shape::GraphLaunch => {
-                event.handle = Some(args[0]);
-                event.stream = Some(args[1]);
+            Shape::KernelByName => {
+                event.handle = self.out_known.then_some(args[0]);
+                event.related = Some(args[1]);
             }
-            Shape::CopyKind | Shape::CopyKindStream | Shape::Copy | Shape::CopyStream => {
-                event.address = Some(args[0]);
-                event.source = Some(args[1]);
-                event.size = Some(args[2].cast_signed());
-                event.copy_kind = u8::try_from(args[3]).ok();
-                event.stream = matches!(api.shape, Shape::CopyKindStream | Shape::CopyStream)
-                    .then_some(args[4]);
+            Shape::KernelFunction | Shape::KernelName => {
+                event.handle = self.out_known.then_some(args[0]);
             }
-            Shape::WaitDevice => {}
-            Shape::WaitStream => event.stream = Some(args[1]),
-            Shape::WaitEvent => event.handle = Some(args[1]),
-            Shape::KernelByName | Shape::KernelFunction | Shape::KernelName => {
-                event.handle = out_known.then_some(args[0]);
-            }
+            Shape::Registration => {}
             Shape::TorchReport => {
                 event.address = Some(args[0]);
                 event.size = Some(args[1].cast_signed());
@@ -103,8 +163,215 @@ impl Event {
                 event.device = torch_device(args[4]);
             }
         }
-        Some(event)
     }
+
+    fn is_known(&self, place: Place) -> bool {
+        match place.kind {
+            PlaceKind::Constant | PlaceKind::Register | PlaceKind::RegisterInt => true,
+            PlaceKind::Stack
+            | PlaceKind::StackInt
+            | PlaceKind::Behind
+            | PlaceKind::BehindInt
+            | PlaceKind::StackFingerprint
+            | PlaceKind::CopyEnd => self.args_known,
+            PlaceKind::Out | PlaceKind::OutInt | PlaceKind::OutFingerprint => self.out_known,
+        }
+    }
+
+    fn is_batch(&self) -> bool {
+        matches!(self.shape, Shape::CopyBatch | Shape::CopyBatch3D)
+    }
+
+    /// The values that are known, with what they mean.
+    fn known(&self) -> impl Iterator<Item = (Field, u64)> + '_ {
+        self.values
+            .iter()
+            .zip(self.words)
+            .filter(|(value, _)| self.is_known(value.place))
+            .map(|(value, word)| (value.field, word))
+    }
+
+    fn get(&self, wanted: Field) -> Option<u64> {
+        self.known()
+            .find_map(|(field, word)| (field == wanted).then_some(word))
+    }
+
+    fn fill_values(&self, event: &mut Event) {
+        for (field, word) in self.known() {
+            match field {
+                Field::Address => event.address = Some(word),
+                Field::Source => event.source = Some(word),
+                Field::CopyKind => event.copy_kind = u8::try_from(word).ok(),
+                Field::Stream => event.stream = Some(word),
+                Field::Handle | Field::Context => event.handle = Some(word),
+                Field::Related | Field::SourceContext => event.related = Some(word),
+                Field::Device => event.device = Some(int(word)),
+                Field::SourceDevice => event.source_device = Some(int(word)),
+                Field::LocationType => event.location = u8::try_from(word).ok(),
+                Field::LocationId => event.location_id = Some(int(word)),
+                Field::Offset => event.offset = Some(word),
+                Field::Count => event.count = Some(word),
+                Field::Option => event.option = Some(word),
+                Field::DeviceFree => event.device_free = Some(word),
+                Field::DeviceTotal => event.device_total = Some(word),
+                Field::Size
+                | Field::Pitch
+                | Field::Width
+                | Field::Height
+                | Field::Depth
+                | Field::Halves
+                | Field::Words
+                | Field::ChannelBits
+                | Field::ArrayFormat
+                // Below.
+                | Field::DestinationArray
+                | Field::SourceArray
+                | Field::DestinationMemory
+                | Field::SourceMemory
+                | Field::PoolValue
+                // No columns: `device_identity`.
+                | Field::UuidLow
+                | Field::UuidHigh
+                | Field::PciLow
+                | Field::PciHigh => {}
+            }
+        }
+        let bytes = self.bytes();
+        event.size = bytes.map(u64::cast_signed);
+        if self.effect == Effect::ArrayAlloc {
+            event.count = event.count.or_else(|| self.elements());
+        }
+        self.arrays(event, bytes);
+        self.memory_types(event);
+        if event.option == Some(RELEASE_THRESHOLD) {
+            event.size = self
+                .get(Field::PoolValue)
+                .map(u64::cast_signed)
+                .or(event.size);
+        }
+    }
+
+    /// An array's elements.
+    fn elements(&self) -> Option<u64> {
+        let extent = |field| self.get(field);
+        let (height, depth) = (extent(Field::Height), extent(Field::Depth));
+        let rows = height
+            .unwrap_or(1)
+            .max(1)
+            .checked_mul(depth.unwrap_or(1).max(1))?;
+        extent(Field::Width)?.checked_mul(rows)
+    }
+
+    /// The product of the size's factors; `None` where there are none, or one is not known.
+    fn bytes(&self) -> Option<u64> {
+        if self.is_batch() && !self.args_known {
+            // The sum stands in the place of the pointer to its terms.
+            return None;
+        }
+        let pitch_known = self.get(Field::Pitch).is_some();
+        let channel_bits: u64 = self
+            .known()
+            .filter(|(field, _)| *field == Field::ChannelBits)
+            .map(|(_, word)| (word & 0xffff_ffff) + (word >> 32))
+            .sum();
+        let mut product = None;
+        for (value, word) in self.values.iter().zip(self.words) {
+            let factor = match value.field {
+                Field::Pitch if !pitch_known => continue,
+                Field::Width if pitch_known => continue,
+                Field::Height | Field::Depth => word.max(1),
+                Field::ArrayFormat => element_bytes(word)?,
+                Field::ChannelBits => continue,
+                other => match other.unit() {
+                    Some(unit) => word.saturating_mul(unit),
+                    None => continue,
+                },
+            };
+            if !self.is_known(value.place) {
+                return None;
+            }
+            product = Some(product.unwrap_or(1_u64).saturating_mul(factor));
+        }
+        let has_channels = self
+            .values
+            .iter()
+            .any(|value| value.field == Field::ChannelBits);
+        match product {
+            Some(_) if has_channels && !self.args_known => None,
+            Some(elements) if has_channels => Some(elements.saturating_mul(channel_bits / 8)),
+            product => product,
+        }
+    }
+
+    /// The runtime's 3D copies: with an array at either end, the extent counts its elements.
+    fn arrays(&self, event: &mut Event, extent: Option<u64>) {
+        let array = |field| self.get(field).filter(|array| *array != 0);
+        let (destination, source) = (array(Field::DestinationArray), array(Field::SourceArray));
+        if destination.is_some() {
+            event.handle = destination;
+            event.address = None;
+        }
+        if source.is_some() {
+            event.related = source;
+            event.source = None;
+        }
+        if destination.is_some() || source.is_some() {
+            event.count = extent;
+            event.size = None;
+        }
+    }
+
+    /// The driver's 2D and 3D copies: each end says what kind of memory it is.
+    fn memory_types(&self, event: &mut Event) {
+        let (Some(destination), Some(source)) = (
+            self.get(Field::DestinationMemory),
+            self.get(Field::SourceMemory),
+        ) else {
+            return;
+        };
+        if destination == MEMORY_ARRAY {
+            event.handle = event.address.take();
+        }
+        if source == MEMORY_ARRAY {
+            event.related = event.source.take();
+        }
+        event.copy_kind = match (source, destination) {
+            (MEMORY_HOST, MEMORY_HOST) => Some(0),
+            (MEMORY_HOST, MEMORY_DEVICE | MEMORY_ARRAY) => Some(1),
+            (MEMORY_DEVICE | MEMORY_ARRAY, MEMORY_HOST) => Some(2),
+            (MEMORY_DEVICE | MEMORY_ARRAY, MEMORY_DEVICE | MEMORY_ARRAY) => Some(3),
+            (MEMORY_UNIFIED, _) | (_, MEMORY_UNIFIED) => Some(4),
+            _ => None,
+        };
+    }
+}
+
+/// `CUmemorytype` (cuda.h).
+const MEMORY_HOST: u64 = 1;
+const MEMORY_DEVICE: u64 = 2;
+const MEMORY_ARRAY: u64 = 3;
+const MEMORY_UNIFIED: u64 = 4;
+
+/// `cudaMemPoolAttrReleaseThreshold`, `CU_MEMPOOL_ATTR_RELEASE_THRESHOLD`.
+const RELEASE_THRESHOLD: u64 = 4;
+
+/// Bytes of an array element: `CUarray_format` and the number of channels. `None` for formats
+/// of another layout (block-compressed, planar).
+fn element_bytes(word: u64) -> Option<u64> {
+    let channel = match word & 0xffff_ffff {
+        // Unsigned and signed, 8, 16 and 32 bits; half and float (CUarray_format, cuda.h).
+        0x01 | 0x08 => 1,
+        0x02 | 0x09 | 0x10 => 2,
+        0x03 | 0x0a | 0x20 => 4,
+        _ => return None,
+    };
+    Some(channel * (word >> 32))
+}
+
+/// An `int` in the low half of a word.
+fn int(word: u64) -> i32 {
+    let [a, b, c, d, ..] = word.to_le_bytes();
+    i32::from_le_bytes([a, b, c, d])
 }
 
 /// The ordinal in a `c10::Device` passed by value: low byte the device type (1 is CUDA),

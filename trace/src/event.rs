@@ -68,12 +68,23 @@ pub struct Event {
     /// chose on this thread before, or 0 for runtime calls of a process traced from its start
     /// that never chose.
     pub device: Option<i32>,
+    /// Device ordinal of a peer copy's source.
+    pub source_device: Option<i32>,
+    /// Where memory is: `CUmemLocationType`, 1 device, 2 host, 3 host NUMA node, 4 the current
+    /// node.
+    pub location: Option<u8>,
+    /// Device ordinal or NUMA node of `location`.
+    pub location_id: Option<i32>,
     /// The block, or a copy's destination.
     pub address: Option<u64>,
     /// A copy's source.
     pub source: Option<u64>,
     /// Bytes. PyTorch's reports are signed: negative for a free.
     pub size: Option<i64>,
+    /// Bytes into the physical memory that is mapped, or into a device variable.
+    pub offset: Option<u64>,
+    /// Nodes of a graph, copies of a batch, elements of a copy to or from an array.
+    pub count: Option<u64>,
     /// `cudaMemcpyKind` of a copy: 0 host to host, 1 host to device, 2 device to host, 3
     /// device to device, 4 inferred from the addresses.
     pub copy_kind: Option<u8>,
@@ -83,9 +94,14 @@ pub struct Event {
     pub dimensions: Option<Dimensions>,
     /// Dynamic shared memory of a launch, bytes.
     pub shared_memory: Option<u64>,
-    /// What a launch, a graph launch or a wait is about: host stub or driver handle, graph
-    /// exec, event.
+    /// What the call is about: host stub or driver handle of a kernel, graph exec, event, pool,
+    /// physical memory, array, module; the fingerprint of an inter-process handle.
     pub handle: Option<u64>,
+    /// A second such thing: the graph of an exec, the pool of an allocation, the library of a
+    /// kernel, a source array.
+    pub related: Option<u64>,
+    /// Flags, mode, attribute or handle type, as the function has them.
+    pub option: Option<u64>,
     /// Id of the launched kernel; a [`crate::fact::Kernel`] defines it, earlier or later.
     pub kernel: Option<u32>,
     /// Id of the module that called; a [`crate::fact::Caller`] defines it, earlier or later.

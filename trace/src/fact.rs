@@ -20,6 +20,8 @@ pub enum Fact {
     Exit,
     /// A library is traced.
     Module(Module),
+    /// Which device an ordinal means.
+    Device(Device),
     /// What a kernel id means.
     Kernel(Kernel),
     /// What a caller id means.
@@ -41,6 +43,11 @@ pub enum Fact {
     RecursionMisses {
         /// How many.
         count: u64,
+    },
+    /// A part of what was known when this part of the recording began.
+    Checkpoint {
+        /// As the memory ledger writes and reads it.
+        part: serde_json::Value,
     },
     /// The recording ended as it should; always the last row.
     End,
@@ -77,6 +84,10 @@ pub struct Process {
     pub command: String,
     /// Whether it was traced from before its first CUDA call on.
     pub from_start: bool,
+    /// `CUDA_VISIBLE_DEVICES` of its environment when it started: which devices its ordinals
+    /// mean. `None` where it is not set, or could not be read.
+    #[serde(default)]
+    pub visible_devices: Option<String>,
 }
 
 /// A library file with probes on it.
@@ -96,6 +107,20 @@ pub struct Module {
     pub missing: Vec<String>,
     /// Symbols that are there and yet not traced, each with the reason.
     pub refused: Vec<(String, String)>,
+}
+
+/// What a process calls a device by its ordinal.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Device {
+    /// The process whose ordinal it is.
+    pub pid: u32,
+    /// The ordinal, as `cudaSetDevice` takes it.
+    pub ordinal: i32,
+    /// `GPU-xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx`, as `nvidia-smi -L` has it; for a part of a
+    /// device (MIG) that of the part. `None` where nothing told.
+    pub uuid: Option<String>,
+    /// As `nvidia-smi` has it; `None` where nothing told.
+    pub pci_bus_id: Option<String>,
 }
 
 /// A kernel.

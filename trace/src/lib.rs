@@ -18,6 +18,7 @@ mod writer;
 
 pub use batch::EventBatch;
 pub use batch_builder::{Batch, BatchBuilder, Pushed, TEXT_CAPACITY};
+pub use decode::device_identity;
 pub use event::{Event, Kind};
 pub use fact::Fact;
 pub use message::{Cause, End};

@@ -36,9 +36,14 @@ macro_rules! for_each_column {
             parent: Names<ApiId>, "", "The function inside which this call was made";
             result: Optional<i32>, "", "cudaError_t or CUresult; 0 is success";
             device: Optional<i32>, "", "Device ordinal as the process counts";
+            source_device: Optional<i32>, "", "Device ordinal of a peer copy's source";
+            location: Optional<u8>, "", "CUmemLocationType: 1 device, 2 host, 3 host NUMA node, 4 current node";
+            location_id: Optional<i32>, "", "Device ordinal or NUMA node of the location";
             address: Optional<u64>, "", "The block, or a copy's destination";
             source: Optional<u64>, "", "A copy's source";
             size: Optional<i64>, "bytes", "Size; negative where PyTorch reports a free";
+            offset: Optional<u64>, "bytes", "Into physical memory or a device variable";
+            count: Optional<u64>, "", "Nodes of a graph, copies of a batch, elements of an array copy";
             copy_kind: Optional<u8>, "", "cudaMemcpyKind of a copy";
             stream: Optional<u64>, "", "Stream handle; 0 default, 1 legacy, 2 per thread";
             grid_x: Optional<u32>, "blocks", "Grid of a launch, x";
@@ -48,7 +53,9 @@ macro_rules! for_each_column {
             block_y: Optional<u32>, "threads", "Block of a launch, y";
             block_z: Optional<u32>, "threads", "Block of a launch, z";
             shared_memory: Optional<u64>, "bytes", "Dynamic shared memory of a launch";
-            handle: Optional<u64>, "", "Host stub, driver handle, graph exec or event";
+            handle: Optional<u64>, "", "What the call is about: kernel, graph exec, event, pool, physical memory, array...";
+            related: Optional<u64>, "", "A second such thing: the graph of an exec, the pool of an allocation...";
+            option: Optional<u64>, "", "Flags, mode, attribute or handle type, as the function has them";
             kernel: Optional<u32>, "", "Id of the launched kernel; a kernel fact defines it";
             caller: Optional<u32>, "", "Id of the module that called; a caller fact defines it";
             stack: Optional<u32>, "", "Id of the call stack; not recorded yet";

@@ -1,7 +1,7 @@
 //! Events, facts and recordings to test with.
 
 use agent_common::{ApiId, flags, launch::Dimensions};
-use trace::fact::{Account, Caller, Clock, Fact, Gap, Kernel, Module, Process, Settings};
+use trace::fact::{Account, Caller, Clock, Device, Fact, Gap, Kernel, Module, Process, Settings};
 use trace::{Event, Kind, Reader, Writer};
 
 /// A recording of several batches, small enough to be cut at every byte.
@@ -21,7 +21,7 @@ impl Recording {
         let batches = [
             vec![launch(), malloc()],
             vec![fact(&Fact::Exec)],
-            vec![free(), copy()],
+            vec![free(), copy(), map()],
         ]
         .map(|mut events| {
             for event in &mut events {
@@ -129,6 +129,31 @@ pub(crate) fn copy() -> Event {
     }
 }
 
+/// A call of every column that other samples leave null.
+pub(crate) fn map() -> Event {
+    Event {
+        timestamp: 2_700,
+        duration: Some(400),
+        pid: 10,
+        tid: 12,
+        api: ApiId::by_name("cuMemMap"),
+        result: Some(0),
+        device: Some(1),
+        source_device: Some(2),
+        location: Some(1),
+        location_id: Some(-1),
+        address: Some(0x7f00_0000_0000),
+        size: Some(2 << 20),
+        offset: Some(4 << 20),
+        count: Some(3),
+        handle: Some(0x77),
+        related: Some(u64::MAX),
+        option: Some(5),
+        flags: flags::RETURNED | flags::CAPTURED,
+        ..Event::default()
+    }
+}
+
 pub(crate) fn fact(fact: &Fact) -> Event {
     Event {
         timestamp: 9,
@@ -151,6 +176,7 @@ pub(crate) fn facts() -> Vec<Fact> {
             title: "VLLM::EngineCore".to_owned(),
             command: "python -c \"print('ü\u{0}')\"".to_owned(),
             from_start: true,
+            visible_devices: Some("1,0".to_owned()),
         }),
         Fact::Fork { child: 20 },
         Fact::Exec,
@@ -163,6 +189,12 @@ pub(crate) fn facts() -> Vec<Fact> {
             probes: vec!["cudaMalloc".to_owned()],
             missing: vec!["cudaLaunchKernelExC".to_owned()],
             refused: vec![("cudaFree".to_owned(), "no such symbol".to_owned())],
+        }),
+        Fact::Device(Device {
+            pid: 10,
+            ordinal: 0,
+            uuid: Some("GPU-00010203-0405-0607-0809-0a0b0c0d0e0f".to_owned()),
+            pci_bus_id: Some("0000:1B:00.0".to_owned()),
         }),
         Fact::Kernel(Kernel {
             id: 7,
@@ -217,6 +249,7 @@ pub(crate) fn facts() -> Vec<Fact> {
             | Fact::Exec
             | Fact::Exit
             | Fact::Module(_)
+            | Fact::Device(_)
             | Fact::Kernel(_)
             | Fact::Caller(_)
             | Fact::Clock(_)
