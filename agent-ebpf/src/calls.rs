@@ -2,7 +2,8 @@
 //! call that makes it.
 
 use agent_common::{
-    Counters, Effect, Layer, MAX_DEPTH, Pending, Probe, RecordKind, Shape, ThreadState, Twin, flags,
+    BEFORE_13, Counters, Effect, Layer, MAX_DEPTH, MAX_VALUES, Pending, Probe, RecordKind,
+    SHORT_VALUES, Site, ThreadState, Twin, flags,
 };
 use aya_ebpf::{
     macros::uretprobe,
@@ -10,34 +11,46 @@ use aya_ebpf::{
 };
 
 use crate::{
+    capture,
     emit::{self, Weight},
-    hit::{self, Hit, count, now, read, stack_pointer},
+    hit::{self, Hit, args, count, now, read, stack_pointer},
+    log::debug,
     maps::COUNTERS,
+    values,
 };
 
-/// Why a call makes no event at its entry.
-pub(crate) enum Entered {
-    /// It is pending: its return will report it.
-    Pending,
-    /// It is folded into the runtime call around it.
-    Folded,
-    /// There was no room to keep it.
-    Lost,
-}
+/// Declares entry programs: one for multi links, one for single uprobes.
+macro_rules! entry_programs {
+    ($body:path, $multi:ident, $single:ident) => {
+        /// For multi links.
+        #[aya_ebpf::macros::uprobe(multi)]
+        pub(crate) fn $multi(ctx: aya_ebpf::programs::ProbeContext) -> u32 {
+            let _ = $body(&ctx);
+            0
+        }
 
-/// Takes note of a call that its return will report. `args` as in [`Pending::args`].
+        /// For single uprobes.
+        #[aya_ebpf::macros::uprobe]
+        pub(crate) fn $single(ctx: aya_ebpf::programs::ProbeContext) -> u32 {
+            let _ = $body(&ctx);
+            0
+        }
+    };
+}
+pub(crate) use entry_programs;
+
+/// Takes note of a call that its return will report. `fill` puts its values in place, as in
+/// [`Pending::args`], and gives the flags of what could not be read.
 #[inline(always)]
 pub(crate) fn enter(
     ctx: &ProbeContext,
     hit: &Hit,
-    args: [u64; 6],
-    unread: u32,
-    keep_caller: bool,
-) -> Entered {
+    fill: impl FnOnce(&mut [u64; MAX_VALUES]) -> u32,
+) {
     let Some(thread) = hit.thread() else {
         count!(hit.counters, made, 1);
         count!(hit.counters, lost_pairing, 1);
-        return Entered::Lost;
+        return;
     };
     let sp = stack_pointer(ctx);
     leave_dead_calls(thread, sp);
@@ -52,64 +65,72 @@ pub(crate) fn enter(
         if !around.folds {
             count!(hit.counters, lost_pairing, 1);
         }
-        return Entered::Lost;
+        return;
     }
-    let (caller, unread) = caller(ctx, keep_caller, unread);
     let call = &mut thread.calls[(depth % MAX_DEPTH) as usize];
     call.timestamp = now();
     call.stack_pointer = sp;
-    call.caller = caller;
-    call.args = args;
     call.api = hit.site.api;
     call.parent = around.parent;
-    call.flags = unread | twin_flag(hit);
     call.layer = hit.site.layer;
     call.effect = hit.site.effect;
-    call.shape = hit.site.shape;
+    call.long = u8::from(usize::from(hit.site.values) > SHORT_VALUES);
     call.folded = u8::from(around.folds);
     call.hot = hit.site.hot;
+    // A kernel lookup needs its values even where it is folded: its name is told all the same.
+    if !around.folds || hit.site.effect == Effect::KernelLookup as u8 {
+        let unread = fill(&mut call.args);
+        let (caller, unread) = caller(ctx, unread);
+        call.caller = caller;
+        call.flags = unread | site_flags(hit.site);
+    }
     if !around.folds && hit.site.probe == Probe::EntryAndReturn as u8 {
         let call = &thread.calls[(depth % MAX_DEPTH) as usize];
-        if !emit::call(
-            thread,
-            RecordKind::Begin,
-            Weight::Extra,
-            call,
-            0,
-            0,
-            hit.counters,
-        ) {
+        let kind = RecordKind::Begin;
+        if !emit::call(thread, kind, Weight::Extra, call, 0, 0, hit.counters) {
             thread.calls[(depth % MAX_DEPTH) as usize].flags |= flags::BEGIN_LOST;
         }
     }
     thread.depth = depth + 1;
-    if around.folds {
-        Entered::Folded
-    } else {
-        Entered::Pending
-    }
 }
 
-/// The return address, where it is wanted.
+/// The entry of any call that has no program of its own.
 #[inline(always)]
-pub(crate) fn caller(ctx: &ProbeContext, wanted: bool, flags: u32) -> (u64, u32) {
-    if !wanted {
-        return (0, flags);
-    }
+fn call_entry(ctx: &ProbeContext) -> Option<()> {
+    let registers = args(ctx);
+    let hit = Hit::new(ctx)?;
+    debug!(
+        ctx,
+        "call {} {:x} {:x}", hit.site.api, registers[0], registers[1]
+    );
+    enter(ctx, &hit, |words| {
+        values::at_entry(ctx, hit.site, registers, words)
+    });
+    None
+}
+
+entry_programs!(call_entry, call_entry_multi, call_entry_single);
+
+/// The return address; with the flag where it cannot be read.
+#[inline(always)]
+pub(crate) fn caller(ctx: &ProbeContext, flags: u32) -> (u64, u32) {
     match hit::return_address(ctx) {
         Some(address) => (address, flags),
         None => (0, flags | flags::CALLER_UNREAD),
     }
 }
 
-/// The flag of a per-thread-default-stream twin.
+/// The flags that say which form of the function it was.
 #[inline(always)]
-pub(crate) fn twin_flag(hit: &Hit) -> u32 {
-    if hit.site.twin == Twin::PerThread as u8 {
-        flags::PER_THREAD_STREAM
-    } else {
-        0
+pub(crate) fn site_flags(site: &Site) -> u32 {
+    let mut form = 0;
+    if site.twin == Twin::PerThread as u8 {
+        form |= flags::PER_THREAD_STREAM;
     }
+    if site.before_13 != 0 {
+        form |= BEFORE_13;
+    }
+    form
 }
 
 /// What a new call happens inside of.
@@ -226,32 +247,22 @@ fn call_return(ctx: &RetProbeContext) -> Option<()> {
         return None;
     }
     call.flags |= flags::RETURNED;
-    let mut bytes = 0;
-    if call.shape == Shape::Alloc as u8 {
-        let out = call.args[0];
-        call.args[0] = 0;
-        if result == 0 {
-            bytes = call.args[1];
-            out_value(call, 0, out);
-        }
-    } else if call.shape == Shape::MemoryInfo as u8 {
-        let (free, total) = (call.args[0], call.args[1]);
-        call.args[0] = 0;
-        call.args[1] = 0;
-        if result == 0 {
-            out_value(call, 0, free);
-            out_value(call, 1, total);
-        }
-    } else if call.effect == Effect::Copy as u8 && result == 0 {
-        bytes = call.args[2];
+    values::at_return(hit.site, call, result);
+    let bytes = if result == 0 {
+        values::bytes(hit.site, call)
+    } else {
+        0
+    };
+    capture::returned(&hit, call, result);
+    if !finish(&hit, thread, end, result, bytes) {
+        capture::lost(&hit);
     }
-    finish(&hit, thread, end, result, bytes);
     None
 }
 
-/// Counts and reports the call that [`leave`] took off last.
+/// Counts and reports the call that [`leave`] took off last. True if the record went out.
 #[inline(always)]
-pub(crate) fn finish(hit: &Hit, thread: &ThreadState, end: u64, result: i32, bytes: u64) {
+pub(crate) fn finish(hit: &Hit, thread: &ThreadState, end: u64, result: i32, bytes: u64) -> bool {
     let call = &thread.calls[(thread.depth % MAX_DEPTH) as usize];
     let duration = settle(hit.counters, call, end, result, bytes);
     emit::call(
@@ -262,7 +273,7 @@ pub(crate) fn finish(hit: &Hit, thread: &ThreadState, end: u64, result: i32, byt
         duration,
         result,
         hit.counters,
-    );
+    )
 }
 
 /// Counts a returned call's time, bytes and error; gives its duration.
@@ -307,23 +318,3 @@ pub(crate) fn call_return_single(ctx: RetProbeContext) -> u32 {
     let _ = call_return(&ctx);
     0
 }
-
-/// Declares a family's entry programs: one for multi links, one for single uprobes.
-macro_rules! entry_programs {
-    ($body:path, $multi:ident, $single:ident) => {
-        /// For multi links.
-        #[aya_ebpf::macros::uprobe(multi)]
-        pub(crate) fn $multi(ctx: aya_ebpf::programs::ProbeContext) -> u32 {
-            let _ = $body(&ctx);
-            0
-        }
-
-        /// For single uprobes.
-        #[aya_ebpf::macros::uprobe]
-        pub(crate) fn $single(ctx: aya_ebpf::programs::ProbeContext) -> u32 {
-            let _ = $body(&ctx);
-            0
-        }
-    };
-}
-pub(crate) use entry_programs;

@@ -1,40 +1,64 @@
-//! Copies: `(dst, src, size, [kind], [stream])`.
+//! Copies of many blocks in one call.
 
-use agent_common::Shape;
+use agent_common::{MAX_VALUES, Shape, flags};
 use aya_ebpf::programs::ProbeContext;
 
 use crate::{
     calls::{self, entry_programs},
-    hit::{Hit, args},
+    hit::{Hit, args, read},
+    values,
 };
 
+/// Blocks whose sizes are added up. Beyond, the size is not known.
+const MAX_BLOCKS: u64 = 1024;
+
+/// Bytes of `cudaMemcpy3DBatchOp`, and of `CUDA_MEMCPY3D_BATCH_OP`.
+const OPERATION: u64 = 112;
+/// Where its extent stands: width, height, depth.
+const EXTENT: u64 = 80;
+
 #[inline(always)]
-fn copy_entry(ctx: &ProbeContext) -> Option<()> {
-    let [destination, source, size, fourth, fifth, _] = args(ctx);
+fn batch_entry(ctx: &ProbeContext) -> Option<()> {
+    let registers = args(ctx);
     let hit = Hit::new(ctx)?;
-    let shape = hit.site.shape;
-    let named_direction = shape == Shape::Copy as u8 || shape == Shape::CopyStream as u8;
-    let kind = if named_direction {
-        u64::from(hit.site.copy_kind)
-    } else {
-        // An enum: the upper half of the register is not defined.
-        fourth & 0xffff_ffff
-    };
-    let stream = if shape == Shape::CopyKindStream as u8 {
-        fifth
-    } else if shape == Shape::CopyStream as u8 {
-        fourth
-    } else {
-        0
-    };
-    calls::enter(
-        ctx,
-        &hit,
-        [destination, source, size, kind, stream, 0],
-        0,
-        true,
-    );
+    let three_dimensional = hit.site.shape == Shape::CopyBatch3D as u8;
+    calls::enter(ctx, &hit, |words: &mut [u64; MAX_VALUES]| {
+        let unread = values::at_entry(ctx, hit.site, registers, words);
+        let (blocks, count) = (words[0], words[1]);
+        match sum(blocks, count, three_dimensional) {
+            Some(bytes) => {
+                words[0] = bytes;
+                unread
+            }
+            None => {
+                words[0] = 0;
+                unread | flags::ARGS_UNREAD
+            }
+        }
+    });
     None
 }
 
-entry_programs!(copy_entry, copy_entry_multi, copy_entry_single);
+#[inline(always)]
+fn sum(blocks: u64, count: u64, three_dimensional: bool) -> Option<u64> {
+    if count > MAX_BLOCKS {
+        return None;
+    }
+    let mut bytes = 0_u64;
+    for index in 0..MAX_BLOCKS {
+        if index >= count {
+            break;
+        }
+        let size = if three_dimensional {
+            let [width, height, depth] =
+                read::<[u64; 3]>(blocks.wrapping_add(index * OPERATION + EXTENT))?;
+            width.wrapping_mul(height.max(1)).wrapping_mul(depth.max(1))
+        } else {
+            read(blocks.wrapping_add(8 * index))?
+        };
+        bytes = bytes.wrapping_add(size);
+    }
+    Some(bytes)
+}
+
+entry_programs!(batch_entry, batch_entry_multi, batch_entry_single);

@@ -1,9 +1,15 @@
 //! Into the ring.
 
-use agent_common::{CallRecord, Counters, Header, Pending, RecordKind, ThreadState};
+use agent_common::{
+    CallRecord, Counters, Header, LongCallRecord, Pending, RecordKind, SHORT_VALUES, ThreadState,
+};
 use aya_ebpf::bindings::{BPF_RB_AVAIL_DATA, BPF_RB_FORCE_WAKEUP, BPF_RB_NO_WAKEUP};
 
-use crate::{config, hit::count, maps::RING};
+use crate::{
+    config,
+    hit::{Hit, count},
+    maps::RING,
+};
 
 /// Whether a record is the one that its call is counted by.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -16,21 +22,7 @@ pub(crate) enum Weight {
     Extra,
 }
 
-/// The header of a record about a call of this thread.
-#[inline(always)]
-pub(crate) fn header(thread: &ThreadState, kind: RecordKind, call: &Pending) -> Header {
-    Header {
-        timestamp: call.timestamp,
-        pid: thread.pid,
-        tid: thread.tid,
-        kind: kind as u8,
-        reserved: 0,
-        api: call.api,
-        flags: call.flags | thread.flags,
-    }
-}
-
-/// Reports a call; counts it as reported or lost. True if the record went out.
+/// Reports a pending call; counts it as reported or lost. True if the record went out.
 #[inline(always)]
 pub(crate) fn call(
     thread: &ThreadState,
@@ -50,21 +42,99 @@ pub(crate) fn call(
         lost(weight, counters);
         return false;
     }
-    let Some(mut entry) = RING.reserve::<CallRecord>(0) else {
-        lost(weight, counters);
-        return false;
-    };
-    entry.write(CallRecord {
-        header: header(thread, kind, call),
+    let [a, b, c, d, e, f, more @ ..] = call.args;
+    let record = CallRecord {
+        header: Header {
+            timestamp: call.timestamp,
+            pid: thread.pid,
+            tid: thread.tid,
+            kind: kind as u8,
+            reserved: 0,
+            api: call.api,
+            flags: call.flags | thread.flags,
+        },
         duration,
         caller: call.caller,
         result,
         parent: call.parent,
         reserved: 0,
-        args: call.args,
-    });
+        args: [a, b, c, d, e, f],
+    };
+    let went_out = if call.long != 0 {
+        submit(LongCallRecord { call: record, more }, filled)
+    } else {
+        submit(record, filled)
+    };
+    if went_out {
+        delivered(weight, counters);
+    } else {
+        lost(weight, counters);
+    }
+    went_out
+}
+
+/// A call that is probed at entry only.
+pub(crate) struct Entered {
+    /// When.
+    pub(crate) timestamp: u64,
+    /// Return address.
+    pub(crate) caller: u64,
+    /// The enclosing call's API id plus one; 0 for none.
+    pub(crate) parent: u16,
+    /// Bits of [`agent_common::flags`].
+    pub(crate) flags: u32,
+    /// As in [`CallRecord::args`].
+    pub(crate) args: [u64; SHORT_VALUES],
+}
+
+/// Reports a call that is probed at entry only, of a hot function; counts it as reported or
+/// lost.
+#[inline(always)]
+pub(crate) fn entered(hit: &Hit, thread: &ThreadState, call: Entered) {
+    if config::count_only() != 0 {
+        delivered(Weight::Call, hit.counters);
+        return;
+    }
+    let filled = RING.query(BPF_RB_AVAIL_DATA.into());
+    let Entered {
+        timestamp,
+        caller,
+        parent,
+        flags,
+        args,
+    } = call;
+    let record = CallRecord {
+        header: Header {
+            timestamp,
+            pid: thread.pid,
+            tid: thread.tid,
+            kind: RecordKind::Call as u8,
+            reserved: 0,
+            api: hit.site.api,
+            flags: flags | thread.flags,
+        },
+        duration: 0,
+        caller,
+        result: 0,
+        parent,
+        reserved: 0,
+        args,
+    };
+    if filled < config::ring_half() && submit(record, filled) {
+        delivered(Weight::Call, hit.counters);
+    } else {
+        lost(Weight::Call, hit.counters);
+    }
+}
+
+/// Puts a record into the ring, which has `filled` bytes in it; false where it is full.
+#[inline(always)]
+pub(crate) fn submit<T: 'static>(record: T, filled: u64) -> bool {
+    let Some(mut entry) = RING.reserve::<T>(0) else {
+        return false;
+    };
+    entry.write(record);
     entry.submit(wake(filled));
-    delivered(weight, counters);
     true
 }
 

@@ -229,12 +229,6 @@ pub(crate) fn args(ctx: &ProbeContext) -> [u64; 6] {
     }
 }
 
-/// Stack argument `n`: the return address lies at the stack pointer, the first one above it.
-#[inline(always)]
-pub(crate) fn stack_arg(ctx: &ProbeContext, n: u64) -> Option<u64> {
-    read(stack_pointer(ctx).wrapping_add(8 * (n + 1)))
-}
-
 /// The return address at a function's entry.
 #[inline(always)]
 pub(crate) fn return_address(ctx: &ProbeContext) -> Option<u64> {

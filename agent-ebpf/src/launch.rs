@@ -1,15 +1,16 @@
 //! Kernel launches, of four argument shapes, probed at entry only unless asked otherwise.
 
 use agent_common::{
-    CallRecord, Header, Layer, Pending, Probe, RecordKind, Shape, ThreadState, flags, launch::pair,
+    CallRecord, Header, Layer, Probe, RecordKind, SHORT_VALUES, Shape, ThreadState, flags,
+    launch::pair,
 };
 use aya_ebpf::{bindings::BPF_RB_AVAIL_DATA, programs::ProbeContext};
 
 use crate::{
     calls::{self, entry_programs},
     config,
-    emit::{self, Weight},
-    hit::{self, Hit, args, count, now, read, stack_arg, stack_pointer},
+    emit::{self, Entered},
+    hit::{self, Hit, args, count, now, read, stack_pointer},
     maps::{KERNEL_PAIRS, KernelKey, RING, SITES},
 };
 
@@ -29,9 +30,15 @@ struct LaunchConfig {
 fn launch_entry(ctx: &ProbeContext) -> Option<()> {
     let registers = args(ctx);
     let hit = Hit::new(ctx)?;
-    let (args, unread) = launch_args(ctx, registers, hit.site.shape);
+    let sp = stack_pointer(ctx);
+    // The return address, and above it the arguments on the stack.
+    let frame = read::<[u64; 4]>(sp);
     if hit.site.probe != Probe::Entry as u8 {
-        calls::enter(ctx, &hit, args, unread, true);
+        calls::enter(ctx, &hit, |words| {
+            let (args, unread) = launch_args(registers, frame, hit.site.shape);
+            words[..SHORT_VALUES].copy_from_slice(&args);
+            unread
+        });
         return None;
     }
     let Some(thread) = hit.thread() else {
@@ -39,12 +46,15 @@ fn launch_entry(ctx: &ProbeContext) -> Option<()> {
         count!(hit.counters, lost_pairing, 1);
         return None;
     };
-    let sp = stack_pointer(ctx);
-    let (caller, unread) = calls::caller(ctx, true, unread);
+    let caller = match frame {
+        Some([address, ..]) => address,
+        None => 0,
+    };
+    let function = function(registers, hit.site.shape);
     if hit.site.layer == Layer::Driver as u8 {
         if is_part_of_runtime_launch(thread, caller, sp) {
             count!(hit.counters, folded, 1);
-            report_pair(&hit, thread, args[0]);
+            report_pair(&hit, thread, function);
             thread.launch_site = 0;
             return None;
         }
@@ -52,44 +62,45 @@ fn launch_entry(ctx: &ProbeContext) -> Option<()> {
         thread.launch_site = hit.site_index + 1;
         thread.launch_ip = hit::instruction_pointer(ctx);
         thread.launch_stack_pointer = sp;
-        thread.launch_function = args[0];
+        thread.launch_function = function;
     }
     calls::leave_dead_calls(thread, sp);
     let around = calls::around(thread, hit.site.layer, hit.site.effect);
     count!(hit.counters, made, 1);
-    let call = Pending {
-        timestamp: now(),
-        stack_pointer: sp,
-        caller,
-        args,
-        api: hit.site.api,
-        parent: around.parent,
-        flags: unread | calls::twin_flag(&hit),
-        layer: hit.site.layer,
-        effect: hit.site.effect,
-        shape: hit.site.shape,
-        folded: 0,
-        hot: hit.site.hot,
-        reserved: [0; 3],
+    let (args, unread) = launch_args(registers, frame, hit.site.shape);
+    let unread = if frame.is_none() {
+        unread | flags::CALLER_UNREAD
+    } else {
+        unread
     };
-    emit::call(
-        thread,
-        RecordKind::Call,
-        Weight::Call,
-        &call,
-        0,
-        0,
-        hit.counters,
-    );
+    let call = Entered {
+        timestamp: now(),
+        caller,
+        parent: around.parent,
+        flags: unread | calls::site_flags(hit.site),
+        args,
+    };
+    emit::entered(&hit, thread, call);
     None
+}
+
+/// The host stub, or the driver's handle.
+#[inline(always)]
+fn function([first, second, ..]: [u64; 6], shape: u8) -> u64 {
+    if shape == Shape::LaunchRuntime as u8 || shape == Shape::LaunchDriver as u8 {
+        first
+    } else {
+        second
+    }
 }
 
 /// Function, dimensions, shared memory, stream; and the flag for what could not be read.
 #[inline(always)]
-fn launch_args(ctx: &ProbeContext, registers: [u64; 6], shape: u8) -> ([u64; 6], u32) {
+fn launch_args(registers: [u64; 6], frame: Option<[u64; 4]>, shape: u8) -> ([u64; 6], u32) {
+    let [_, first, second, third] = frame.unwrap_or([0; 4]);
     let [a, b, c, d, e, f] = registers;
     if shape == Shape::LaunchRuntime as u8 {
-        let (shared, stream) = (stack_arg(ctx, 0), stack_arg(ctx, 1));
+        let (shared, stream) = (first, second);
         let (grid_xy, grid_z) = (b, c as u32);
         let (block_xy, block_z) = (d, e as u32);
         let args = [
@@ -97,24 +108,21 @@ fn launch_args(ctx: &ProbeContext, registers: [u64; 6], shape: u8) -> ([u64; 6],
             grid_xy,
             pair(grid_z, block_xy as u32),
             pair((block_xy >> 32) as u32, block_z),
-            shared.unwrap_or(0),
-            stream.unwrap_or(0),
+            shared,
+            stream,
         ];
-        (args, unread(shared.is_some() && stream.is_some()))
+        (args, unread(frame.is_some()))
     } else if shape == Shape::LaunchDriver as u8 {
-        let (block_z, shared, stream) = (stack_arg(ctx, 0), stack_arg(ctx, 1), stack_arg(ctx, 2));
+        let (block_z, shared, stream) = (first, second, third);
         let args = [
             a,
             pair(b as u32, c as u32),
             pair(d as u32, e as u32),
-            pair(f as u32, block_z.unwrap_or(0) as u32),
-            shared.unwrap_or(0) & 0xffff_ffff,
-            stream.unwrap_or(0),
+            pair(f as u32, block_z as u32),
+            shared & 0xffff_ffff,
+            stream,
         ];
-        (
-            args,
-            unread(block_z.is_some() && shared.is_some() && stream.is_some()),
-        )
+        (args, unread(frame.is_some()))
     } else {
         let (config, function) = (a, b);
         match read::<LaunchConfig>(config) {
@@ -182,12 +190,7 @@ fn report_pair(hit: &Hit, thread: &ThreadState, handle: u64) {
     if unsafe { KERNEL_PAIRS.get(&key) }.copied() == Some(handle) {
         return;
     }
-    let filled = RING.query(BPF_RB_AVAIL_DATA.into());
-    let Some(mut entry) = RING.reserve::<CallRecord>(0) else {
-        count!(hit.counters, lost_extra, 1);
-        return;
-    };
-    entry.write(CallRecord {
+    let record = CallRecord {
         header: Header {
             timestamp: now(),
             pid: thread.pid,
@@ -203,8 +206,11 @@ fn report_pair(hit: &Hit, thread: &ThreadState, handle: u64) {
         parent: 0,
         reserved: 0,
         args: [thread.launch_function, handle, 0, 0, 0, 0],
-    });
-    entry.submit(emit::wake(filled));
+    };
+    if !emit::submit(record, RING.query(BPF_RB_AVAIL_DATA.into())) {
+        count!(hit.counters, lost_extra, 1);
+        return;
+    }
     let _ = KERNEL_PAIRS.insert(&key, &handle, 0);
 }
 

@@ -1,27 +1,28 @@
-//! The eBPF programs: one file per family, and what they share.
+//! The eBPF programs, and what they share.
 //!
 //! Each function's attach point carries a cookie that names its [`agent_common::Site`];
-//! everything that differs between functions is in that site, so one program serves a
-//! whole family. Each program exists twice, for multi links and for single uprobes.
+//! everything that differs between functions is in that site, where its arguments are
+//! included, so one program serves nearly all of them (`calls`). Launches, PyTorch's reports,
+//! kernel lookups and copies of many blocks have their own. Each program exists twice, for
+//! multi links and for single uprobes.
 #![no_std]
 #![no_main]
 #![feature(asm_experimental_arch)]
 
 mod calls;
+mod capture;
 mod config;
 mod copy;
 mod emit;
-mod graph;
 mod hit;
 mod launch;
 mod linker;
 mod log;
 mod maps;
-mod memory;
 mod module;
-mod sync;
 mod tasks;
 mod torch;
+mod values;
 
 /// `bpf_probe_read_user` and others are for GPL-compatible programs only.
 #[unsafe(link_section = "license")]

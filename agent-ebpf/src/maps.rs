@@ -54,6 +54,10 @@ pub(crate) struct KernelKey {
     pub(crate) function: u64,
 }
 
+/// Processes that have captures of streams open, and how many: by thread group id.
+#[map]
+pub(crate) static OPEN_CAPTURES: HashMap<u32, u32> = HashMap::with_max_entries(1 << 12, 0);
+
 /// The last object of a process's link map that was looked at, by thread group id.
 #[map]
 pub(crate) static LINK_MAPS: LruHashMap<u32, u64> = LruHashMap::with_max_entries(1 << 12, 0);

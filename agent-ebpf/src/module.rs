@@ -1,6 +1,9 @@
-//! Kernel lookups: which name a driver handle has.
+//! Kernel names: of driver handles when they are looked up, of host stubs when the program
+//! makes them known.
 
-use agent_common::{KERNEL_NAME_CAPACITY, NameRecord, RecordKind, Shape, ThreadState, flags};
+use agent_common::{
+    CallRecord, Header, KERNEL_NAME_CAPACITY, NameRecord, RecordKind, Shape, ThreadState, flags,
+};
 use aya_ebpf::{
     bindings::BPF_RB_AVAIL_DATA,
     helpers::generated::bpf_probe_read_user_str,
@@ -16,21 +19,19 @@ use crate::{
 };
 
 #[inline(always)]
-fn module_entry(ctx: &ProbeContext) -> Option<()> {
+fn lookup_entry(ctx: &ProbeContext) -> Option<()> {
     let [out, second, third, ..] = args(ctx);
     let hit = Hit::new(ctx)?;
-    // (out, kernel), (out, handle) or (out, module, name): what the return needs is in words 0 and 1.
-    let second = if hit.site.shape == Shape::KernelByName as u8 {
-        third
-    } else {
-        second
-    };
-    calls::enter(ctx, &hit, [out, second, 0, 0, 0, 0], 0, false);
+    // (out, module, name), (out, kernel) or (out, handle).
+    calls::enter(ctx, &hit, |words| {
+        words[..3].copy_from_slice(&[out, second, third]);
+        0
+    });
     None
 }
 
 #[inline(always)]
-fn module_return(ctx: &RetProbeContext) -> Option<()> {
+fn lookup_return(ctx: &RetProbeContext) -> Option<()> {
     let ctx = ProbeContext { regs: ctx.regs };
     let hit = Hit::new(&ctx)?;
     let thread = hit.known_thread()?;
@@ -39,10 +40,12 @@ fn module_return(ctx: &RetProbeContext) -> Option<()> {
     let result = unsafe { (*ctx.regs).rax } as u32 as i32;
     let call = calls::leave(thread, hit.site.api, stack_pointer(&ctx))?;
     call.flags |= flags::RETURNED;
-    let (out, second) = (call.args[0], call.args[1]);
+    let (out, second, third) = (call.args[0], call.args[1], call.args[2]);
     let shape = hit.site.shape;
+    let by_name = shape == Shape::KernelByName as u8;
     call.args[0] = 0;
-    call.args[1] = 0;
+    call.args[1] = if by_name { second } else { 0 };
+    call.args[2] = 0;
     if result == 0 {
         if shape == Shape::KernelName as u8 {
             call.args[0] = second;
@@ -56,8 +59,8 @@ fn module_return(ctx: &RetProbeContext) -> Option<()> {
         calls::finish(&hit, thread, end, result, 0);
     }
     if handle != 0 {
-        let name = if shape == Shape::KernelByName as u8 {
-            second
+        let name = if by_name {
+            third
         } else if shape == Shape::KernelName as u8 {
             read::<u64>(out).unwrap_or(0)
         } else {
@@ -111,7 +114,7 @@ fn report_name(hit: &Hit, thread: &ThreadState, timestamp: u64, named: NamedHand
     // SAFETY: `record` points to the reservation, as large as a NameRecord; every field but the
     // name's tail, which `length` excludes, is written.
     unsafe {
-        (*record).header = agent_common::Header {
+        (*record).header = Header {
             timestamp,
             pid: thread.pid,
             tid: thread.tid,
@@ -141,18 +144,53 @@ fn report_name(hit: &Hit, thread: &ThreadState, timestamp: u64, named: NamedHand
     entry.submit(emit::wake(filled));
 }
 
-entry_programs!(module_entry, module_entry_multi, module_entry_single);
+entry_programs!(lookup_entry, lookup_entry_multi, lookup_entry_single);
 
 /// For multi links.
 #[uretprobe(multi)]
-pub(crate) fn module_return_multi(ctx: RetProbeContext) -> u32 {
-    let _ = module_return(&ctx);
+pub(crate) fn lookup_return_multi(ctx: RetProbeContext) -> u32 {
+    let _ = lookup_return(&ctx);
     0
 }
 
 /// For single uprobes.
 #[uretprobe]
-pub(crate) fn module_return_single(ctx: RetProbeContext) -> u32 {
-    let _ = module_return(&ctx);
+pub(crate) fn lookup_return_single(ctx: RetProbeContext) -> u32 {
+    let _ = lookup_return(&ctx);
     0
 }
+
+/// `(void **fatbin, const char *hostFun, char *deviceFun, const char *deviceName, ...)`
+#[inline(always)]
+fn register_entry(ctx: &ProbeContext) -> Option<()> {
+    let [_, stub, _, name, ..] = args(ctx);
+    let hit = Hit::new(ctx)?;
+    if config::count_only() != 0 {
+        return None;
+    }
+    let filled = RING.query(BPF_RB_AVAIL_DATA.into());
+    let thread = hit.thread()?;
+    let record = CallRecord {
+        header: Header {
+            timestamp: now(),
+            pid: thread.pid,
+            tid: thread.tid,
+            kind: RecordKind::Registered as u8,
+            reserved: 0,
+            api: hit.site.api,
+            flags: thread.flags,
+        },
+        duration: 0,
+        caller: 0,
+        result: 0,
+        parent: 0,
+        reserved: 0,
+        args: [stub, name, 0, 0, 0, 0],
+    };
+    if filled >= config::ring_half() || !emit::submit(record, filled) {
+        count!(hit.counters, lost_extra, 1);
+    }
+    None
+}
+
+entry_programs!(register_entry, register_entry_multi, register_entry_single);

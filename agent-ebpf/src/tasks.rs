@@ -14,7 +14,7 @@ use aya_ebpf::{
 use crate::{
     calls, config,
     hit::{self, Ids, count, is_traced, now},
-    maps::{ARMED, COUNTERS, LINK_MAPS, PROCESSES, RING, THREADS},
+    maps::{ARMED, COUNTERS, LINK_MAPS, OPEN_CAPTURES, PROCESSES, RING, THREADS},
 };
 
 /// `sched_process_fork(parent, child)`, before the child runs.
@@ -124,6 +124,7 @@ pub(crate) fn process_exit(ctx: RawTracePointContext) -> i32 {
         emit(RecordKind::Exit, &Ids::current(), 0);
         let _ = PROCESSES.remove(&tgid);
         let _ = LINK_MAPS.remove(&tgid);
+        let _ = OPEN_CAPTURES.remove(&tgid);
     }
     0
 }

@@ -1,11 +1,11 @@
 //! PyTorch's caching allocator: two functions of libc10 that it calls on every block.
 
-use agent_common::{Pending, RecordKind, Shape, flags};
+use agent_common::Shape;
 use aya_ebpf::programs::ProbeContext;
 
 use crate::{
-    calls::{self, entry_programs},
-    emit::{self, Weight},
+    calls::entry_programs,
+    emit::{self, Entered},
     hit::{Hit, args, count, now},
 };
 
@@ -26,30 +26,14 @@ fn torch_entry(ctx: &ProbeContext) -> Option<()> {
     } else {
         [0, a, b, c, d & DEVICE, 0]
     };
-    let call = Pending {
+    let call = Entered {
         timestamp: now(),
-        stack_pointer: 0,
         caller: 0,
-        args,
-        api: hit.site.api,
         parent: 0,
-        flags: calls::twin_flag(&hit) & flags::PER_THREAD_STREAM,
-        layer: hit.site.layer,
-        effect: hit.site.effect,
-        shape: hit.site.shape,
-        folded: 0,
-        hot: hit.site.hot,
-        reserved: [0; 3],
+        flags: 0,
+        args,
     };
-    emit::call(
-        thread,
-        RecordKind::Call,
-        Weight::Call,
-        &call,
-        0,
-        0,
-        hit.counters,
-    );
+    emit::entered(&hit, thread, call);
     None
 }
 
