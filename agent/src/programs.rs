@@ -2,7 +2,7 @@
 
 use std::{fmt, io, os::unix::fs::MetadataExt as _, path::Path, process};
 
-use agent_common::{Counters, Site, TASKS, ThreadState};
+use agent_common::{Counters, Shape, Site, TASKS, ThreadState};
 use aya::{
     Ebpf, EbpfLoader,
     maps::{Array, HashMap, MapData, MapError, PerCpuArray, RingBuf},
@@ -157,7 +157,8 @@ impl Programs {
             follows_tasks: offsets.is_ok(),
             watches_linker: features.bpf_loop,
         };
-        for name in ENTRY_PROGRAMS.into_iter().chain(RETURN_PROGRAMS) {
+        let entries = CallProgram::ALL.map(CallProgram::entry);
+        for name in entries.into_iter().chain(RETURN_PROGRAMS) {
             programs
                 .uprobe(name)?
                 .load()
@@ -299,39 +300,84 @@ fn program_error(name: &str, source: ProgramError) -> LoadError {
     }
 }
 
-/// Base names of the entry programs, by family ([`entry_program`]).
-const ENTRY_PROGRAMS: [&str; 7] = [
-    "memory_entry",
-    "launch_entry",
-    "graph_entry",
-    "copy_entry",
-    "sync_entry",
-    "module_entry",
-    "torch_entry",
-];
+/// The programs that calls are caught by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CallProgram {
+    /// Nearly all.
+    Call,
+    /// Copies of many blocks.
+    Batch,
+    /// What matters only while a stream is captured.
+    Capture,
+    /// Launches.
+    Launch,
+    /// Kernel lookups.
+    Lookup,
+    /// Kernels that a program makes known.
+    Register,
+    /// PyTorch's reports.
+    Torch,
+}
 
-const RETURN_PROGRAMS: [&str; 2] = ["call_return", "module_return"];
+impl CallProgram {
+    /// All.
+    pub const ALL: [Self; 7] = [
+        Self::Call,
+        Self::Batch,
+        Self::Capture,
+        Self::Launch,
+        Self::Lookup,
+        Self::Register,
+        Self::Torch,
+    ];
+
+    /// The one that serves functions of this shape.
+    pub const fn of(shape: Shape) -> Self {
+        match shape {
+            Shape::Values => Self::Call,
+            Shape::CopyBatch | Shape::CopyBatch3D => Self::Batch,
+            Shape::InCapture => Self::Capture,
+            Shape::LaunchRuntime
+            | Shape::LaunchRuntimeEx
+            | Shape::LaunchDriver
+            | Shape::LaunchDriverEx => Self::Launch,
+            Shape::KernelByName | Shape::KernelFunction | Shape::KernelName => Self::Lookup,
+            Shape::Registration => Self::Register,
+            Shape::TorchReport | Shape::TorchOutOfMemory => Self::Torch,
+        }
+    }
+
+    /// Base name of the program at a call's entry.
+    pub const fn entry(self) -> &'static str {
+        match self {
+            Self::Call => "call_entry",
+            Self::Batch => "batch_entry",
+            Self::Capture => "capture_entry",
+            Self::Launch => "launch_entry",
+            Self::Lookup => "lookup_entry",
+            Self::Register => "register_entry",
+            Self::Torch => "torch_entry",
+        }
+    }
+
+    /// Base name of the program at its return.
+    pub const fn at_return(self) -> &'static str {
+        match self {
+            Self::Lookup => "lookup_return",
+            Self::Call
+            | Self::Batch
+            | Self::Capture
+            | Self::Launch
+            | Self::Register
+            | Self::Torch => "call_return",
+        }
+    }
+}
+
+const RETURN_PROGRAMS: [&str; 2] = ["call_return", "lookup_return"];
 
 /// Base name of the program on the dynamic linker.
 pub const LINKER_PROGRAM: &str = "mapped_entry";
-
-/// Base name of a family's entry program.
-pub const fn entry_program(family: agent_common::Family) -> &'static str {
-    ENTRY_PROGRAMS[family as usize]
-}
-
-/// Base name of a family's return program.
-pub const fn return_program(family: agent_common::Family) -> &'static str {
-    match family {
-        agent_common::Family::Module => "module_return",
-        agent_common::Family::Memory
-        | agent_common::Family::Launch
-        | agent_common::Family::Graph
-        | agent_common::Family::Copy
-        | agent_common::Family::Sync
-        | agent_common::Family::Torch => "call_return",
-    }
-}
 
 /// What the kernel counts and what is pending in it.
 pub struct State {
@@ -398,7 +444,7 @@ unsafe impl aya::Pod for PodThread {}
 // SAFETY: plain integers; the fields fill the structure, as the assertion below checks.
 unsafe impl aya::Pod for PodSite {}
 
-const _: () = assert!(size_of::<Site>() == 32);
+const _: () = assert!(size_of::<Site>() == 72);
 const fn is_plain<T: FromBytes>() {}
 const _: () = {
     is_plain::<Counters>();

@@ -2,7 +2,7 @@
 
 use std::{num::NonZeroU32, path::Path, thread};
 
-use agent_common::{Cookie, Family};
+use agent_common::Cookie;
 use aya::programs::{
     ProgramError,
     uprobe::{UProbeAttachLocation, UProbeAttachPoint, UProbeLink, UProbeScope},
@@ -10,7 +10,7 @@ use aya::programs::{
 use thiserror::Error;
 
 use super::sites::{Placed, SiteError};
-use crate::programs::{LINKER_PROGRAM, LoadError, Programs, chain, entry_program, return_program};
+use crate::programs::{CallProgram, LINKER_PROGRAM, LoadError, Programs, chain};
 
 /// Why probes could not be attached.
 #[derive(Debug, Error)]
@@ -77,24 +77,12 @@ impl Links {
         scope: Scope,
     ) -> Result<Self, AttachError> {
         let mut links = Self::default();
-        for family in Family::ALL {
-            let of_family = || placed.iter().filter(move |point| point.family == family);
-            let returning = of_family().filter(|point| point.returns);
-            let returns = link(
-                programs,
-                return_program(family),
-                returning,
-                attach_path,
-                scope,
-            )?;
+        for program in CallProgram::ALL {
+            let served = || placed.iter().filter(move |point| point.program == program);
+            let returning = served().filter(|point| point.returns);
+            let returns = link(programs, program.at_return(), returning, attach_path, scope)?;
             links.returns.extend(returns);
-            let entries = link(
-                programs,
-                entry_program(family),
-                of_family(),
-                attach_path,
-                scope,
-            )?;
+            let entries = link(programs, program.entry(), served(), attach_path, scope)?;
             links.entries.extend(entries);
         }
         Ok(links)
@@ -109,7 +97,7 @@ impl Links {
         scope: Scope,
     ) -> Result<Self, AttachError> {
         let point = Placed {
-            family: Family::Module,
+            program: CallProgram::Call,
             offset,
             site,
             returns: false,

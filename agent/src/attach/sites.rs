@@ -2,13 +2,13 @@
 
 use std::fmt;
 
-use agent_common::{Family, Probe, Site};
+use agent_common::{ApiId, Effect, Probe, Site};
 use aya::maps::{Array, MapData, MapError};
 use thiserror::Error;
 
 use crate::{
-    discover::{Library, ProbePoint},
-    programs::{MAX_SITES, PodSite},
+    discover::Library,
+    programs::{CallProgram, MAX_SITES, PodSite},
 };
 
 /// Why an attach point could not be set.
@@ -58,32 +58,26 @@ impl Sites {
         Ok(index)
     }
 
-    /// Sets the sites of a library's points in these families; gives each with its index.
-    pub fn add_library<'a>(
+    /// Sets the sites of those of a library's points that are traced; gives each with its index.
+    pub fn add_library(
         &mut self,
-        library: &'a Library,
-        families: &[Family],
+        library: &Library,
+        is_traced: impl Fn(ApiId) -> bool,
     ) -> Result<Vec<Placed>, SiteError> {
-        let traced = |point: &&'a ProbePoint| {
-            point
-                .api
-                .api()
-                .is_some_and(|api| families.contains(&api.family))
-        };
         let mut placed = Vec::new();
-        for point in library.points.iter().filter(traced) {
+        for point in library.points.iter().filter(|point| is_traced(point.api)) {
             let Some(api) = point.api.api() else {
                 continue;
             };
             let returns =
-                api.probe != Probe::Entry || (self.launch_returns && api.family == Family::Launch);
+                api.probe != Probe::Entry || (self.launch_returns && api.effect == Effect::Launch);
             let mut site = point.site;
             if returns && api.probe == Probe::Entry {
                 site.probe = Probe::Return as u8;
             }
             let index = self.add(site)?;
             placed.push(Placed {
-                family: api.family,
+                program: CallProgram::of(api.shape),
                 offset: point.offset,
                 site: index,
                 returns,
@@ -97,7 +91,7 @@ impl Sites {
 #[derive(Clone, Copy, Debug)]
 pub struct Placed {
     /// Which program serves it.
-    pub family: Family,
+    pub program: CallProgram,
     /// File offset to attach at.
     pub offset: u64,
     /// Index of its site.

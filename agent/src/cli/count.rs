@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use agent_common::{Api, Counters, Family, Probe};
+use agent_common::{Api, Counters, Effect, Probe};
 use clap::Args;
 use serde_json::{Value, json};
 
@@ -73,20 +73,12 @@ pub(super) fn run(args: &CountArgs) -> anyhow::Result<ExitCode> {
 
 /// Whether the function's returns are seen: else its errors and time are not known.
 fn returns_seen(api: &Api, launch_returns: bool) -> bool {
-    api.probe != Probe::Entry || (launch_returns && api.family == Family::Launch)
+    api.probe != Probe::Entry || (launch_returns && api.effect == Effect::Launch)
 }
 
 /// Whether a call moves or takes bytes.
 fn has_bytes(api: &Api) -> bool {
-    use agent_common::Effect::{
-        Copy, DeviceAlloc, DeviceFree, GraphLaunch, KernelLookup, Launch, MemoryInfo, SelectDevice,
-        TorchReport, Wait,
-    };
-    match api.effect {
-        Copy | DeviceAlloc => true,
-        DeviceFree | GraphLaunch | KernelLookup | Launch | MemoryInfo | SelectDevice
-        | TorchReport | Wait => false,
-    }
+    agent_common::size_factors(api.values).mask != 0
 }
 
 fn write(

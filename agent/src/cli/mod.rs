@@ -1,5 +1,6 @@
 //! The command line of `cudasnoop`.
 
+mod check;
 mod count;
 mod probes;
 mod record;

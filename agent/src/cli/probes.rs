@@ -9,21 +9,29 @@ use agent_common::{APIS, Api, Probe};
 use clap::Args;
 use serde_json::json;
 
+use super::check;
+
 /// List the functions that can be traced.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Which of them a library has depends on its CUDA version; a recording says which it lacked.")]
 pub(super) struct ProbesArgs {
-    /// One JSON array
+    /// What of a process's libraries, or of one file, is probed, and what that leaves unseen
+    #[arg(long, value_name = "PID|FILE")]
+    check: Option<String>,
+
+    /// Print JSON in place of text
     #[arg(long)]
     json: bool,
 }
 
 /// Lists.
 pub(super) fn run(args: &ProbesArgs) -> anyhow::Result<ExitCode> {
-    let ProbesArgs { json } = *args;
+    let ProbesArgs { check, json } = args;
     let mut output = io::stdout().lock();
-    if json {
+    if let Some(target) = check {
+        check::run(target, *json, &mut output)?;
+    } else if *json {
         let rows: Vec<_> = APIS.iter().map(as_json).collect();
         writeln!(output, "{}", json!(rows))?;
     } else {

@@ -2,7 +2,7 @@
 
 use std::{ffi::OsString, time::Duration};
 
-use agent_common::{APIS, Defaults, Family};
+use agent_common::Family;
 use clap::{Args, builder::PossibleValuesParser, builder::TypedValueParser as _};
 
 use super::units;
@@ -62,15 +62,6 @@ fn families() -> impl clap::builder::TypedValueParser<Value = Family> {
     })
 }
 
-/// What is traced when the user names nothing.
-fn default_families() -> Vec<Family> {
-    let on = |family: &Family| {
-        APIS.iter()
-            .any(|api| api.family == *family && api.defaults == Defaults::On)
-    };
-    Family::ALL.into_iter().filter(on).collect()
-}
-
 impl SessionArgs {
     /// The options of the session.
     pub(super) fn options(&self) -> Options {
@@ -92,7 +83,7 @@ impl SessionArgs {
             Target::Command(command.clone())
         };
         let families = if events.is_empty() {
-            default_families()
+            Family::ALL.to_vec()
         } else {
             events.clone()
         };

@@ -54,12 +54,13 @@ pub(super) fn run(args: &TraceArgs) -> anyhow::Result<ExitCode> {
         json,
         session,
     } = args;
+    let mut options = session.options();
     let filter = Filter {
+        families: options.families.clone(),
         apis: api.clone(),
         min_size: *min_size,
         errors: *errors,
     };
-    let mut options = session.options();
     options.names_at_once = true;
     let json = *json;
     let outcome = session::run(

@@ -2,7 +2,7 @@
 
 use std::{collections::HashMap, path::Path};
 
-use agent_common::{ApiId, Layer, Site};
+use agent_common::{ApiId, Layer, Site, SiteFile};
 use trace::fact;
 
 use super::{
@@ -114,7 +114,10 @@ impl Library {
                 }
             }
         }
-        let points = place(&candidates, &mut refused);
+        // Only the runtime of CUDA 12 has this function; what changed its arguments with CUDA 13
+        // came with 12.8.
+        let before_13 = elf.function("cudaGetDeviceProperties_v2")?.is_some();
+        let points = place(&candidates, before_13, &mut refused);
         let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
         let (soname, build_id) = (elf.soname()?.map(text), elf.build_id()?);
         Ok(Some(Self {
@@ -163,7 +166,11 @@ fn implements(elf: &Elf<'_>, layer: Layer) -> Result<bool, ElfError> {
 }
 
 /// One probe for each piece of code, so that no call is counted twice.
-fn place(candidates: &[Candidate], refused: &mut Vec<(&'static str, Refusal)>) -> Vec<ProbePoint> {
+fn place(
+    candidates: &[Candidate],
+    before_13: bool,
+    refused: &mut Vec<(&'static str, Refusal)>,
+) -> Vec<ProbePoint> {
     let mut owners = HashMap::new();
     for candidate in candidates {
         owners
@@ -172,7 +179,7 @@ fn place(candidates: &[Candidate], refused: &mut Vec<(&'static str, Refusal)>) -
     }
     let mut points = Vec::new();
     for candidate in candidates {
-        match point(candidate, &owners) {
+        match point(candidate, before_13, &owners) {
             Ok(point) => points.extend(point),
             Err(refusal) => refused.push((candidate.name, refusal)),
         }
@@ -182,6 +189,7 @@ fn place(candidates: &[Candidate], refused: &mut Vec<(&'static str, Refusal)>) -
 
 fn point(
     candidate: &Candidate,
+    before_13: bool,
     owners: &HashMap<u64, &'static str>,
 ) -> Result<Option<ProbePoint>, Refusal> {
     let Candidate {
@@ -210,8 +218,12 @@ fn point(
         return Err(Refusal::JumpsTo(target));
     }
     let offset = placement.offset;
-    let (before, after) = (symbol.text_before + offset, symbol.text_after - offset);
-    Ok(Site::new(*id, name, before, after).map(|site| ProbePoint {
+    let file = SiteFile {
+        text_before: symbol.text_before + offset,
+        text_after: symbol.text_after - offset,
+        before_13,
+    };
+    Ok(Site::new(*id, name, file).map(|site| ProbePoint {
         api: *id,
         symbol: name,
         offset: symbol.file_offset + offset,

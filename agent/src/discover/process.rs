@@ -15,6 +15,8 @@ use trace::fact;
 
 /// Longest command line that is kept, bytes.
 const COMMAND_LIMIT: usize = 4096;
+/// Most of an environment that is looked at, bytes.
+const ENVIRONMENT_LIMIT: usize = 256 * 1024;
 /// More than the kernel writes into `stat`, `status` or `comm`. `children` has no bound:
 /// see [`Process::children`].
 const FILE_LIMIT: usize = 64 * 1024;
@@ -174,6 +176,17 @@ impl Process {
             title,
             command: command(&arguments),
             from_start,
+            visible_devices: self.environment_value(b"CUDA_VISIBLE_DEVICES"),
+        })
+    }
+
+    /// A variable of the environment that it was started with; `None` where it is not set, or
+    /// may not be read.
+    fn environment_value(&self, name: &[u8]) -> Option<String> {
+        let environment = read(self.task, "environ", ENVIRONMENT_LIMIT).ok()?;
+        environment.split(|byte| *byte == 0).find_map(|variable| {
+            let value = variable.strip_prefix(name)?.strip_prefix(b"=")?;
+            Some(text(value))
         })
     }
 

@@ -13,10 +13,13 @@ use symtab::SymbolIndex;
 
 use crate::discover::{
     FileIdentity, FileOffset, Located, MappedFile, Mappings, Process, ProcessError, Program,
+    elf::Elf,
 };
 
 /// Functions of all indexed files together: 8 bytes each. `libtorch_cuda.so` has 0.2 million.
 const FUNCTIONS_LIMIT: usize = 4_000_000;
+/// Longest kernel name that is read, bytes. The longest of torch 2.14 has 2,301.
+const NAME_LIMIT: usize = 64 * 1024;
 /// Indexed files, each of them held open.
 const FILES_LIMIT: usize = 64;
 /// Processes whose mappings are kept.
@@ -99,6 +102,30 @@ impl Resolver {
             name,
             module: self.path(pid, at),
         }
+    }
+
+    /// The kernel of the host stub at `address`: by the file's symbols; where it has none, by the
+    /// text at `registered`, which the program gave the runtime as the kernel's name.
+    pub fn kernel(&mut self, pid: u32, address: u64, registered: Option<u64>) -> Resolution {
+        let mut found = self.resolve(pid, address);
+        if let (None, Some(name)) = (&found.name, registered) {
+            found.name = self.text_of_file(pid, address, name);
+        }
+        found
+    }
+
+    /// The text at `address` in the file that has code at `code`, as the file has it.
+    fn text_of_file(&mut self, pid: u32, code: u64, address: u64) -> Option<String> {
+        let process = Process::open(pid).ok();
+        let at = self.locate(pid, process.as_ref(), code)?;
+        let mapped = self.processes.get(&pid)?.mappings.files().get(at.file)?;
+        let file = find(process.as_ref(), mapped)?.open().ok()?;
+        let elf = Elf::open(&file).ok()?;
+        let linked_at = elf.text().find_map(|text| text.address_of(at.offset))?;
+        // The whole file is loaded at one distance from where it is linked.
+        let name = address.wrapping_sub(code.wrapping_sub(linked_at));
+        let text = elf.text_at("a kernel's name", name, NAME_LIMIT).ok()??;
+        String::from_utf8(text).ok().filter(|name| !name.is_empty())
     }
 
     /// The file that holds `address` in process `pid`, as the process sees its path; `None`

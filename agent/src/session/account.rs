@@ -2,7 +2,10 @@
 
 use std::collections::HashMap;
 
-use agent_common::{ApiId, CallRecord, Counters, Header, MAX_DEPTH, RecordKind, ThreadState};
+use agent_common::{
+    ApiId, CallRecord, Counters, Header, LongCallRecord, MAX_DEPTH, MAX_VALUES, RecordKind,
+    SHORT_VALUES, ThreadState,
+};
 use aya::maps::MapError;
 use trace::{Event, Fact, Kind, fact};
 
@@ -107,6 +110,17 @@ pub(super) fn rows(
     (rows, in_flight)
 }
 
+/// The values as records have them: the first ones, and the rest.
+fn short_and_more(
+    values: [u64; MAX_VALUES],
+) -> ([u64; SHORT_VALUES], [u64; MAX_VALUES - SHORT_VALUES]) {
+    let mut args = [0; SHORT_VALUES];
+    let mut more = [0; MAX_VALUES - SHORT_VALUES];
+    args.copy_from_slice(&values[..SHORT_VALUES]);
+    more.copy_from_slice(&values[SHORT_VALUES..]);
+    (args, more)
+}
+
 /// The row of a pending call; `None` for one that is folded into another.
 fn pending(thread: &ThreadState, index: u32, now: u64) -> Option<(Event, InFlight)> {
     let call = thread
@@ -114,6 +128,7 @@ fn pending(thread: &ThreadState, index: u32, now: u64) -> Option<(Event, InFligh
         .get(index as usize)
         .filter(|call| call.folded == 0)?;
     let age = now.saturating_sub(call.timestamp);
+    let (args, more) = short_and_more(call.args);
     let record = CallRecord {
         header: Header {
             timestamp: call.timestamp,
@@ -129,11 +144,11 @@ fn pending(thread: &ThreadState, index: u32, now: u64) -> Option<(Event, InFligh
         result: 0,
         parent: call.parent,
         reserved: 0,
-        args: call.args,
+        args,
     };
     let event = Event {
         kind: Kind::InFlight,
-        ..Event::from_record(&record)?
+        ..Event::from_record(&LongCallRecord { call: record, more })?
     };
     let call = InFlight {
         api: ApiId(call.api),

@@ -11,7 +11,7 @@ use std::{
     time::Duration,
 };
 
-use agent_common::{ApiId, Family, Layer, Site, TASKS};
+use agent_common::{ApiId, Family, Layer, Site};
 use aya::maps::{HashMap as BpfHashMap, MapData};
 use nix::{
     sys::signal::{Signal, kill},
@@ -160,17 +160,13 @@ impl Controller {
         inbox: Sender<Inbox>,
         stop: Arc<Stop>,
     ) -> Result<Self, SessionError> {
-        let mut families = options.families.clone();
-        if families.contains(&Family::Launch) && !families.contains(&Family::Module) {
-            families.push(Family::Module);
-        }
         let sites = Sites::new(programs.take_sites()?, options.launch_returns);
         let targets = programs.take_targets()?;
         Ok(Self {
             programs,
             mode,
             is_command: matches!(options.target, Target::Command(_)),
-            families,
+            families: options.families.clone(),
             sites,
             targets,
             libraries: Libraries::default(),
@@ -460,10 +456,16 @@ impl Controller {
         if known {
             return Ok(());
         }
+        let families = self.families.clone();
+        let reduced = self.mode == AttachMode::Single;
+        let is_traced = |id: ApiId| {
+            id.api()
+                .is_some_and(|api| api.is_traced_with(&families) && (api.core || !reduced))
+        };
         if !self.placed.contains_key(&identity) {
             let placed = self
                 .sites
-                .add_library(&found.library, &self.families)
+                .add_library(&found.library, is_traced)
                 .map_err(AttachError::from)?;
             self.placed.insert(identity, placed);
         }
@@ -488,9 +490,20 @@ impl Controller {
         }
         self.attached.insert(identity);
         if self.announced.insert((identity, found.path.clone())) {
-            let families = &self.families;
-            let traced = |id: ApiId| id.api().is_some_and(|api| families.contains(&api.family));
-            let module = found.library.fact(&found.path, traced);
+            let mut module = found.library.fact(&found.path, is_traced);
+            if reduced {
+                let left_out = found.library.points.iter().filter(|point| {
+                    !is_traced(point.api)
+                        && point
+                            .api
+                            .api()
+                            .is_some_and(|api| api.is_traced_with(&families))
+                });
+                let reason = "left out with single uprobes, for each takes 0.1 s to detach";
+                module
+                    .refused
+                    .extend(left_out.map(|point| (point.symbol.to_owned(), reason.to_owned())));
+            }
             tracing::info!("tracing {} of {}", module.probes.len(), module.path);
             self.fact(pid, pid, &Fact::Module(module));
         }
@@ -535,6 +548,10 @@ impl Controller {
         match Linker::of_process(process) {
             Ok(Some(linker)) => return self.watch(linker, self.scope(pid), Some(pid)),
             Ok(None) => tracing::debug!("process {pid} has no dynamic linker"),
+            // It has ended: there is nothing left to watch, and links on all processes have seen it.
+            Err(error) if self.scope(pid) == Scope::All && Process::open(pid).is_err() => {
+                tracing::debug!("process {pid} is not watched: {error}");
+            }
             Err(error) => self.unwatched(pid, &error.to_string()),
         }
         false
@@ -560,17 +577,8 @@ impl Controller {
         };
         // The linker's site tells its program where the list of objects is; it counts nothing.
         let site = Site {
-            api: TASKS.0,
-            shape: 0,
-            effect: 0,
-            layer: 0,
-            probe: 0,
-            twin: 0,
-            hot: 0,
-            copy_kind: u8::MAX,
-            reserved: [0; 7],
             text_before: distance.cast_unsigned(),
-            text_after: 0,
+            ..Site::of_no_function()
         };
         let path = linker.file.attach_path();
         let links = self

@@ -10,7 +10,9 @@ use std::{
     time::{Duration, Instant},
 };
 
-use agent_common::{CallRecord, HEADER_LEN, Header, NameRecord, RecordKind, TaskRecord};
+use agent_common::{
+    CallRecord, HEADER_LEN, Header, LongCallRecord, NameRecord, RecordKind, TaskRecord,
+};
 use aya::maps::{MapData, RingBuf};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use trace::{Event, Fact};
@@ -27,6 +29,10 @@ use crate::sink::{Sink, SinkError, Summary};
 
 /// What others tell the drain.
 #[derive(Debug)]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "few at a time, and most are the large one"
+)]
 pub(super) enum Inbox {
     /// A fact to record.
     Fact(Event),
@@ -47,6 +53,22 @@ const IDLE_WAIT: Duration = Duration::from_millis(50);
 const TICK: Duration = Duration::from_millis(250);
 /// How often the clocks are read.
 const CLOCK_INTERVAL: Duration = Duration::from_secs(30);
+
+/// How much the drain goes before others: a program with more threads than processors fills the
+/// ring while the drain waits for its turn. (8 threads in each of 4 processes at full speed on 2
+/// processors: 4 of 15 recordings lost records without, none with it.)
+const NICENESS: libc::c_int = -10;
+
+/// Puts the calling thread before others, where that is allowed (`CAP_SYS_NICE`).
+fn go_first() {
+    // SAFETY: no memory is passed. 0 stands for the calling thread alone, as priorities are one
+    // thread's on Linux (setpriority(2)).
+    let result = unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, NICENESS) };
+    if result != 0 {
+        let error = io::Error::last_os_error();
+        tracing::debug!("the drain runs at the usual priority: {error}");
+    }
+}
 
 /// Empties the ring.
 pub(super) struct Drain {
@@ -106,6 +128,7 @@ impl Drain {
             sink,
             stop,
         } = self;
+        go_first();
         let outlet = Outlet {
             sink,
             stop,
@@ -217,7 +240,7 @@ impl Worker {
         } = self;
         match kind {
             Some(RecordKind::Call | RecordKind::Begin | RecordKind::Abandoned) => {
-                if let Ok((record, _)) = CallRecord::read_from_prefix(bytes) {
+                if let Some(record) = LongCallRecord::read(bytes) {
                     enricher.call(&record, &mut |event| outlet.emit(event));
                 }
             }
@@ -229,6 +252,11 @@ impl Worker {
             Some(RecordKind::KernelPair) => {
                 if let Ok((record, _)) = CallRecord::read_from_prefix(bytes) {
                     enricher.kernel_pair(&record);
+                }
+            }
+            Some(RecordKind::Registered) => {
+                if let Ok((record, _)) = CallRecord::read_from_prefix(bytes) {
+                    enricher.registered(&record);
                 }
             }
             Some(
@@ -303,7 +331,8 @@ impl Worker {
             | RecordKind::Begin
             | RecordKind::Abandoned
             | RecordKind::KernelName
-            | RecordKind::KernelPair => return,
+            | RecordKind::KernelPair
+            | RecordKind::Registered => return,
         };
         self.outlet.emit(&fact_event(pid, tid, timestamp, &fact));
     }

@@ -1,12 +1,17 @@
 //! What a recording says beyond the kernel's record: which device, which kernel, who called.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 
-use agent_common::{CallRecord, Family, KERNEL_NAME_CAPACITY, Layer, NameRecord, Shape};
+use agent_common::{CallRecord, Effect, KERNEL_NAME_CAPACITY, Layer, LongCallRecord, NameRecord};
 use rustc_hash::FxHashMap;
-use trace::{Event, Fact, fact};
+use trace::{Event, Fact, Kind, fact};
 
-use super::names::{NameQuery, Names, Snapshot, Subject};
+use super::{
+    arrays::Arrays,
+    captures::{Captures, Doubt},
+    devices::Devices,
+    names::{NameQuery, Names, Snapshot, Subject},
+};
 
 /// Most call sites, and most kernels, that are told apart; the rest stay null.
 const MAX_IDS: usize = 1 << 20;
@@ -15,10 +20,11 @@ const MAX_IDS: usize = 1 << 20;
 #[derive(Debug)]
 pub(super) struct Enricher {
     names: Names,
-    /// The device that a thread chose last.
-    devices: FxHashMap<u32, i32>,
-    /// Processes traced from before their first call: device 0 until they choose.
-    from_start: HashSet<u32>,
+    devices: Devices,
+    captures: Captures,
+    arrays: Arrays,
+    /// Where a host stub's name stands in its process, by process and stub.
+    registered: FxHashMap<(u32, u64), u64>,
     /// Id of a kernel, by process and host stub or driver handle.
     kernels: FxHashMap<(u32, u64), u32>,
     /// Names of driver handles, by process and handle.
@@ -33,8 +39,10 @@ impl Enricher {
     pub(super) fn new(names: Names) -> Self {
         Self {
             names,
-            devices: FxHashMap::default(),
-            from_start: HashSet::new(),
+            devices: Devices::default(),
+            captures: Captures::default(),
+            arrays: Arrays::default(),
+            registered: FxHashMap::default(),
             kernels: FxHashMap::default(),
             handles: HashMap::new(),
             next_kernel: 0,
@@ -44,27 +52,65 @@ impl Enricher {
     }
 
     /// The event of a call record, and before it the facts that it needs.
-    pub(super) fn call(&mut self, record: &CallRecord, emit: &mut dyn FnMut(&Event)) {
+    pub(super) fn call(&mut self, record: &LongCallRecord, emit: &mut dyn FnMut(&Event)) {
         let Some(mut event) = Event::from_record(record) else {
             tracing::warn!(
                 "a record of the eBPF programs is not understood: {:?}",
-                record.header
+                record.call.header
             );
             return;
         };
         let Some(api) = event.api.and_then(agent_common::ApiId::api) else {
             return;
         };
-        self.device(api, &mut event);
-        if record.caller != 0 {
-            event.caller = self.caller(event.pid, event.timestamp, record.caller, emit);
+        if let Some(told) = trace::device_identity(record)
+            && let Some(device) = self.devices.identified(told)
+        {
+            let (pid, tid) = (event.pid, event.tid);
+            emit(&fact_event(
+                pid,
+                tid,
+                event.timestamp,
+                &Fact::Device(device),
+            ));
         }
-        if api.family == Family::Launch
+        self.devices.call(api, &mut event);
+        self.arrays.call(api, &mut event);
+        let doubt = match event.kind {
+            Kind::Call => self.captures.call(api, &mut event),
+            Kind::Begin | Kind::Abandoned | Kind::InFlight | Kind::Fact => Doubt::No,
+        };
+        let caller = record.call.caller;
+        if caller != 0 {
+            event.caller = self.caller(event.pid, event.timestamp, caller, emit);
+        }
+        if api.effect == Effect::Launch
             && let Some(handle) = event.handle
         {
-            event.kernel = self.kernel(api.layer, record, handle, emit);
+            event.kernel = self.kernel(api.layer, &record.call, handle, emit);
         }
         emit(&event);
+        if let Some(reason) = doubt.reason() {
+            let gap = fact::Gap {
+                pid: event.pid,
+                reason: reason.to_owned(),
+                duration: None,
+            };
+            emit(&fact_event(
+                event.pid,
+                event.tid,
+                event.timestamp,
+                &Fact::Gap(gap),
+            ));
+        }
+    }
+
+    /// The program made a kernel known to the runtime.
+    pub(super) fn registered(&mut self, record: &CallRecord) {
+        let [stub, name, ..] = record.args;
+        if self.registered.len() < MAX_IDS {
+            self.registered.insert((record.header.pid, stub), name);
+        }
     }
 
     /// A kernel handle's name, or the kernel that it is a handle of.
@@ -110,11 +156,9 @@ impl Enricher {
     /// command, which is traced from its first call on.
     pub(super) fn fork(&mut self, parent: u32, parent_thread: u32, child: u32) {
         self.forget(child);
-        if let Some(device) = self.devices.get(&parent_thread).copied() {
-            self.devices.insert(child, device);
-        }
-        if parent == std::process::id() || self.from_start.contains(&parent) {
-            self.from_start.insert(child);
+        self.devices.fork(parent, parent_thread, child);
+        if parent == std::process::id() {
+            self.devices.starts(child);
         }
         self.names.fork(parent, child);
     }
@@ -126,17 +170,19 @@ impl Enricher {
 
     /// The process is another program now.
     pub(super) fn exec(&mut self, pid: u32) {
-        let from_start = self.from_start.contains(&pid);
+        let from_start = self.devices.is_from_start(pid);
         self.forget(pid);
         if from_start {
-            self.from_start.insert(pid);
+            self.devices.starts(pid);
         }
     }
 
     /// The process ended.
     pub(super) fn forget(&mut self, pid: u32) {
-        self.from_start.remove(&pid);
-        self.devices.remove(&pid);
+        self.devices.forget(pid);
+        self.captures.forget(pid);
+        self.arrays.forget(pid);
+        self.registered.retain(|(owner, _), _| *owner != pid);
         self.kernels.retain(|(owner, _), _| *owner != pid);
         self.handles.retain(|(owner, _), _| *owner != pid);
         self.callers.retain(|(owner, _), _| *owner != pid);
@@ -150,39 +196,6 @@ impl Enricher {
     /// Hands out the facts that have come in.
     pub(super) fn poll(&mut self, emit: &mut dyn FnMut(&Event)) {
         self.names.poll(emit);
-    }
-
-    fn device(&mut self, api: &agent_common::Api, event: &mut Event) {
-        match api.shape {
-            Shape::SelectDevice => {
-                if let (Some(0), Some(device)) = (event.result, event.device) {
-                    self.devices.insert(event.tid, device);
-                }
-            }
-            Shape::Alloc | Shape::Free | Shape::MemoryInfo => {
-                let chosen = self.devices.get(&event.tid).copied();
-                let default = (api.layer == Layer::Runtime && self.from_start.contains(&event.pid))
-                    .then_some(0);
-                event.device = chosen.or(default);
-            }
-            Shape::LaunchRuntime
-            | Shape::LaunchRuntimeEx
-            | Shape::LaunchDriver
-            | Shape::LaunchDriverEx
-            | Shape::GraphLaunch
-            | Shape::CopyKind
-            | Shape::CopyKindStream
-            | Shape::Copy
-            | Shape::CopyStream
-            | Shape::WaitDevice
-            | Shape::WaitStream
-            | Shape::WaitEvent
-            | Shape::KernelByName
-            | Shape::KernelFunction
-            | Shape::KernelName
-            | Shape::TorchReport
-            | Shape::TorchOutOfMemory => {}
-        }
     }
 
     fn caller(
@@ -249,7 +262,11 @@ impl Enricher {
                 };
                 self.names.ask(query(subject, record.caller), emit);
             }
-            (Layer::Runtime, None) => self.names.ask(query(Subject::HostStub, handle), emit),
+            (Layer::Runtime, None) => {
+                let registered = self.registered.get(&(pid, handle)).copied();
+                self.names
+                    .ask(query(Subject::HostStub { registered }, handle), emit);
+            }
             (Layer::Driver | Layer::Torch, None) => {
                 self.names.ask(
                     query(Subject::UnnamedHandle { handle }, record.caller),
@@ -267,7 +284,7 @@ pub(super) fn fact_event(pid: u32, tid: u32, timestamp: u64, fact: &Fact) -> Eve
         timestamp,
         pid,
         tid,
-        kind: trace::Kind::Fact,
+        kind: Kind::Fact,
         text: Some(fact.to_text()),
         ..Event::default()
     }

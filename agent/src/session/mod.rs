@@ -4,9 +4,12 @@
 //! empties the ring buffer into the sink. `names` finds out what addresses mean.
 
 mod account;
+mod arrays;
+mod captures;
 mod clock;
 mod command;
 mod control;
+mod devices;
 mod drain;
 mod enrich;
 mod names;

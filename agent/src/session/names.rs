@@ -39,8 +39,12 @@ pub(super) struct NameQuery {
 /// What the address is.
 #[derive(Clone, Debug)]
 pub(super) enum Subject {
-    /// The host stub of a kernel: its symbol is the kernel's name.
-    HostStub,
+    /// The host stub of a kernel: its symbol is the kernel's name, or what the program told the
+    /// runtime at its start.
+    HostStub {
+        /// Where that name stands.
+        registered: Option<u64>,
+    },
     /// The place of a call.
     Caller,
     /// The place of a launch of a driver handle whose name is known.
@@ -204,8 +208,8 @@ fn answer(resolver: &mut Resolver, query: NameQuery) -> Event {
             kernel_fact(id, handle, Some(name), module(address))
         }
         Subject::UnnamedHandle { handle } => kernel_fact(id, handle, None, module(address)),
-        Subject::HostStub => {
-            let found = resolver.resolve(pid, address);
+        Subject::HostStub { registered } => {
+            let found = resolver.kernel(pid, address, registered);
             kernel_fact(id, address, found.name, found.module)
         }
     };

@@ -1,8 +1,8 @@
 //! An event as one JSON object (docs/trace.md).
 
-use agent_common::{ApiId, Shape, launch::Dimensions};
+use agent_common::{ApiId, Effect, launch::Dimensions};
 use serde_json::{Map, Value, json};
-use trace::{Event, Fact};
+use trace::Event;
 
 /// The object. Keys whose value is not known, or does not apply, are left out.
 pub(super) fn object(event: &Event, kernel: Option<&str>, caller: Option<&str>) -> Value {
@@ -18,14 +18,21 @@ pub(super) fn object(event: &Event, kernel: Option<&str>, caller: Option<&str>) 
         parent,
         result,
         device,
+        source_device,
+        location,
+        location_id,
         address,
         source,
         size,
+        offset,
+        count,
         copy_kind,
         stream,
         dimensions,
         shared_memory,
         handle,
+        related,
+        option,
         kernel: _,
         caller: _,
         stack: _,
@@ -34,7 +41,7 @@ pub(super) fn object(event: &Event, kernel: Option<&str>, caller: Option<&str>) 
         device_free,
         device_total,
         flags,
-        ref text,
+        text: _,
     } = *event;
     let mut object = Map::new();
     let mut put = |key: &str, value: Option<Value>| {
@@ -57,6 +64,12 @@ pub(super) fn object(event: &Event, kernel: Option<&str>, caller: Option<&str>) 
     put("result", result.map(|code| json!(code)));
     put("duration_ns", duration.map(|ns| json!(ns)));
     put("device", device.map(|ordinal| json!(ordinal)));
+    put("source_device", source_device.map(|ordinal| json!(ordinal)));
+    put(
+        "location",
+        location.map(|location| json!(location_name(location))),
+    );
+    put("location_id", location_id.map(|id| json!(id)));
     let address_key = if is_copy(api_row) {
         "destination"
     } else {
@@ -65,6 +78,8 @@ pub(super) fn object(event: &Event, kernel: Option<&str>, caller: Option<&str>) 
     put(address_key, address.map(hex));
     put("source", source.map(hex));
     put("size", size.map(|bytes| json!(bytes)));
+    put("offset", offset.map(|bytes| json!(bytes)));
+    put("count", count.map(|count| json!(count)));
     put("copy_kind", copy_kind.map(|kind| json!(copy_name(kind))));
     put("stream", stream.map(hex));
     if let Some(Dimensions { grid, block }) = dimensions {
@@ -73,6 +88,8 @@ pub(super) fn object(event: &Event, kernel: Option<&str>, caller: Option<&str>) 
     }
     put("shared_memory", shared_memory.map(|bytes| json!(bytes)));
     put("handle", handle.map(hex));
+    put("related", related.map(hex));
+    put("option", option.map(|option| json!(option)));
     put("kernel", kernel.map(|name| json!(name)));
     put("caller", caller.map(|module| json!(module)));
     put("allocated", allocated.map(|bytes| json!(bytes)));
@@ -80,11 +97,6 @@ pub(super) fn object(event: &Event, kernel: Option<&str>, caller: Option<&str>) 
     put("device_free", device_free.map(|bytes| json!(bytes)));
     put("device_total", device_total.map(|bytes| json!(bytes)));
     put("flags", (flags != 0).then(|| json!(flags)));
-    let fact = text.as_deref().and_then(Fact::parse);
-    put(
-        "fact",
-        fact.and_then(|fact| serde_json::to_value(fact).ok()),
-    );
     Value::Object(object)
 }
 
@@ -94,12 +106,18 @@ fn hex(value: u64) -> Value {
 }
 
 fn is_copy(api: Option<&agent_common::Api>) -> bool {
-    api.is_some_and(|api| {
-        matches!(
-            api.shape,
-            Shape::CopyKind | Shape::CopyKindStream | Shape::Copy | Shape::CopyStream
-        )
-    })
+    api.is_some_and(|api| api.effect == Effect::Copy)
+}
+
+/// The name of a `CUmemLocationType`.
+pub(super) fn location_name(location: u8) -> &'static str {
+    match location {
+        1 => "device",
+        2 => "host",
+        3 => "host_numa",
+        4 => "host_numa_current",
+        _ => "unknown",
+    }
 }
 
 /// The name of a `cudaMemcpyKind`.

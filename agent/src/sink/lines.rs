@@ -6,18 +6,21 @@ use std::{
     io::{self, IsTerminal as _, Write},
 };
 
-use agent_common::{Api, ApiId, Family, Shape, Twin, flags, launch::Dimensions};
+use agent_common::{Api, ApiId, Family, Twin, flags};
 use anstyle::{AnsiColor, Style};
 use trace::{Event, Fact, Kind, fact};
 
 use super::{
     Sink, SinkError, Summary,
-    json::{copy_name, object},
+    arguments::{arguments, outcome},
+    json::object,
 };
 
 /// Which events become lines.
 #[derive(Clone, Debug, Default)]
 pub struct Filter {
+    /// Families; empty for all. More may be traced, to understand these.
+    pub families: Vec<Family>,
     /// Function names, with `*` and `?`; empty for all.
     pub apis: Vec<String>,
     /// Smallest size, bytes; events without a size are left out then.
@@ -33,10 +36,14 @@ impl Filter {
             return false;
         };
         let Self {
+            families,
             apis,
             min_size,
             errors,
         } = self;
+        if !families.is_empty() && !families.contains(&api.family) {
+            return false;
+        }
         let name_fits = || {
             apis.is_empty()
                 || apis.iter().any(|pattern| {
@@ -257,134 +264,6 @@ fn harmless(name: &str) -> String {
         .collect()
 }
 
-/// The arguments, as a person wants them.
-fn arguments(line: &mut String, event: &Event, api: &Api, kernel: Option<&str>) {
-    let address = |value: Option<u64>| value.map_or("?".to_owned(), |value| format!("{value:#x}"));
-    let size = |value: Option<i64>| {
-        value.map_or("?".to_owned(), |bytes| {
-            let text = bytes_text(bytes.unsigned_abs());
-            if bytes < 0 { format!("-{text}") } else { text }
-        })
-    };
-    let _ = match api.shape {
-        Shape::Alloc => write!(line, "({})", size(event.size)),
-        Shape::Free => write!(line, "({})", address(event.address)),
-        Shape::MemoryInfo | Shape::WaitDevice => write!(line, "()"),
-        Shape::SelectDevice => {
-            write!(
-                line,
-                "({})",
-                event
-                    .device
-                    .map_or("?".to_owned(), |ordinal| ordinal.to_string())
-            )
-        }
-        Shape::LaunchRuntime
-        | Shape::LaunchRuntimeEx
-        | Shape::LaunchDriver
-        | Shape::LaunchDriverEx => launch(line, event, kernel),
-        Shape::GraphLaunch => {
-            write!(
-                line,
-                "(exec {}{})",
-                address(event.handle),
-                stream(event.stream)
-            )
-        }
-        Shape::CopyKind | Shape::CopyKindStream | Shape::Copy | Shape::CopyStream => write!(
-            line,
-            "({}, {}, {} <- {}{})",
-            event.copy_kind.map_or("?", copy_name),
-            size(event.size),
-            address(event.address),
-            address(event.source),
-            stream(event.stream)
-        ),
-        Shape::WaitStream => write!(line, "(stream {})", address(event.stream)),
-        Shape::WaitEvent => write!(line, "(event {})", address(event.handle)),
-        Shape::KernelByName | Shape::KernelFunction | Shape::KernelName => {
-            write!(line, "() -> {}", address(event.handle))
-        }
-        Shape::TorchReport => write!(
-            line,
-            "({} at {}, device {})",
-            size(event.size),
-            address(event.address),
-            event
-                .device
-                .map_or("?".to_owned(), |ordinal| ordinal.to_string())
-        ),
-        Shape::TorchOutOfMemory => write!(line, "(asked for {})", size(event.size)),
-    };
-    if api.family == Family::Torch {
-        let bytes = |value: Option<u64>| value.map_or("?".to_owned(), bytes_text);
-        let _ = write!(
-            line,
-            "  allocated {}, reserved {}",
-            bytes(event.allocated),
-            bytes(event.reserved)
-        );
-    }
-}
-
-fn launch(line: &mut String, event: &Event, kernel: Option<&str>) -> std::fmt::Result {
-    line.push('(');
-    match (kernel, event.handle) {
-        (Some(name), _) => line.push_str(name),
-        (None, Some(handle)) => write!(line, "unknown kernel {handle:#x}")?,
-        (None, None) => line.push_str("unknown kernel"),
-    }
-    match event.dimensions {
-        Some(Dimensions {
-            grid: [gx, gy, gz],
-            block: [bx, by, bz],
-        }) => {
-            write!(line, ", grid {gx}x{gy}x{gz}, block {bx}x{by}x{bz}")?;
-        }
-        None => line.push_str(", grid ?, block ?"),
-    }
-    if let Some(bytes) = event.shared_memory.filter(|bytes| *bytes != 0) {
-        write!(line, ", shared {}", bytes_text(bytes))?;
-    }
-    write!(line, "{})", stream(event.stream))
-}
-
-fn stream(handle: Option<u64>) -> String {
-    match handle {
-        None | Some(0) => String::new(),
-        Some(1) => ", legacy stream".to_owned(),
-        Some(2) => ", per-thread stream".to_owned(),
-        Some(handle) => format!(", stream {handle:#x}"),
-    }
-}
-
-/// What a call that succeeded gave.
-fn outcome(line: &mut String, event: &Event, api: &Api) {
-    let _ = match (
-        api.shape,
-        event.address,
-        event.device_free,
-        event.device_total,
-    ) {
-        (Shape::Alloc, Some(address), _, _) => write!(line, " = {address:#x}"),
-        (Shape::Alloc, None, _, _) => write!(line, " = unknown address"),
-        (Shape::MemoryInfo, _, Some(free), Some(total)) => {
-            write!(
-                line,
-                " = {} free of {}",
-                bytes_text(free),
-                bytes_text(total)
-            )
-        }
-        _ => write!(line, " = ok"),
-    };
-}
-
-/// `2.0 MiB`; whole numbers of bytes below 1 KiB.
-fn bytes_text(bytes: u64) -> String {
-    analyzer::text::bytes(bytes)
-}
-
 /// `85.2 µs`.
 fn duration_text(ns: u64) -> String {
     analyzer::text::duration(ns)
@@ -420,6 +299,10 @@ mod tests {
         assert!(passes(Filter {
             min_size: Some(4096),
             errors: true,
+            ..Filter::default()
+        }));
+        assert!(!passes(Filter {
+            families: vec![Family::Launch],
             ..Filter::default()
         }));
         assert!(!passes(Filter {

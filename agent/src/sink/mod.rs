@@ -1,5 +1,6 @@
 //! Where events go: a recording, lines on stdout, or nowhere.
 
+mod arguments;
 mod json;
 mod lines;
 mod recorder;

@@ -175,6 +175,24 @@ impl<'file> Elf<'file> {
         Ok(None)
     }
 
+    /// The text at a virtual address, before relocation; `None` where the file has none there, or
+    /// a longer one.
+    pub(crate) fn text_at(
+        &self,
+        what: &'static str,
+        address: u64,
+        limit: usize,
+    ) -> Result<Option<Vec<u8>>, ElfError> {
+        let offset = self
+            .segments
+            .iter()
+            .find_map(|part| part.offset_of(address));
+        match offset {
+            Some(offset) => self.reader.text(what, offset, limit),
+            None => Ok(None),
+        }
+    }
+
     /// The first `size` bytes of code at file offset `offset`, fewer where its segment ends.
     pub(crate) fn code(
         &self,

@@ -12,6 +12,10 @@ const SECTION_SIZE: u64 = size_of::<SectionHeader64<LE>>() as u64;
 const SYMBOL_SIZE: usize = size_of::<Sym64<LE>>();
 /// Symbols of a table that are read; `libtorch_cuda.so` has 0.2 million.
 const COUNT_LIMIT: u64 = 16_000_000;
+/// Exported symbols that are named; libcuda has some 700, `libtorch_cuda.so` 40,000.
+const EXPORTS_LIMIT: u64 = 100_000;
+/// Longest exported name that is read, bytes.
+const NAME_LIMIT: usize = 4096;
 /// Symbols that are read at a time.
 const STEP: usize = 4096;
 
@@ -47,6 +51,33 @@ impl Elf<'_> {
             exported = table;
         }
         Ok(exported)
+    }
+
+    /// The names of the functions that the file exports, in the order of its table; `None` where
+    /// it has no section headers to find that by. At most 100,000.
+    pub fn exported_functions(&self) -> Result<Option<Vec<String>>, ElfError> {
+        for index in 0..u64::from(self.header.e_shnum.get(LE)) {
+            let section = self.section(index)?;
+            if section.sh_type.get(LE) != elf::SHT_DYNSYM {
+                continue;
+            }
+            let names = self.section(u64::from(section.sh_link.get(LE)))?;
+            let names = names.sh_offset.get(LE);
+            let table = SymbolTable {
+                offset: section.sh_offset.get(LE),
+                count: (section.sh_size.get(LE) / SYMBOL_SIZE as u64).min(EXPORTS_LIMIT),
+                names,
+            };
+            let mut found = Vec::new();
+            self.functions(&table, |_, name| {
+                let at = names.saturating_add(u64::from(name));
+                let name = self.reader.text("a symbol's name", at, NAME_LIMIT)?;
+                found.extend(name.and_then(|name| String::from_utf8(name).ok()));
+                Ok(())
+            })?;
+            return Ok(Some(found));
+        }
+        Ok(None)
     }
 
     fn section(&self, index: u64) -> Result<SectionHeader64<LE>, ElfError> {
