@@ -2,23 +2,41 @@
 
 use std::num::NonZeroU64;
 
-use crate::{AddressRange, Moment, Peak, Tally, pages::Pages};
+use serde::{Deserialize, Serialize};
 
-/// How blocks stopped being live.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+use crate::{AddressRange, MemoryKind, Moment, Peak, Tally, pages::Pages};
+
+/// How memory stopped being live.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Ended {
-    /// A free of theirs succeeded.
+    /// It was given back.
     pub freed: Tally,
-    /// The process ended, or replaced its program, while they were live. No leak.
+    /// The process, or the context that it lay in, ended. No leak.
     pub implicit: Tally,
-    /// Their address was handed out again, so a free of theirs was not seen.
+    /// Its address or handle was handed out again, so that it was given back unseen.
     pub lost_free: Tally,
-    /// A free of theirs began whose result is not known.
+    /// A free of it began whose result is not known.
     pub unknown: Tally,
 }
 
+impl Ended {
+    /// Adds up what ended elsewhere.
+    pub fn merge(&mut self, other: &Self) {
+        let Self {
+            freed,
+            implicit,
+            lost_free,
+            unknown,
+        } = other;
+        self.freed.merge(*freed);
+        self.implicit.merge(*implicit);
+        self.lost_free.merge(*lost_free);
+        self.unknown.merge(*unknown);
+    }
+}
+
 /// An answer of the driver to "how much memory is free".
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MemoryReading {
     /// Free bytes of the device, all processes considered.
     pub free: u64,
@@ -32,12 +50,49 @@ pub struct MemoryReading {
     pub held: u64,
 }
 
+impl MemoryReading {
+    /// Used bytes of the device that no allocation of this process accounts for: contexts,
+    /// modules, graphs, what pools keep, managed memory, other processes. `None` where the
+    /// ledger knew more than the device had in use: something known had been freed unseen.
+    pub const fn unattributed(&self) -> Option<u64> {
+        match self.total.checked_sub(self.free) {
+            Some(used) => used.checked_sub(self.held),
+            None => None,
+        }
+    }
+}
+
+/// How much room something takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Extent {
+    /// At addresses; may share its first and last page with others.
+    Addresses(AddressRange),
+    /// Bytes in whole pages of its own.
+    Pages(u64),
+    /// Not known.
+    Unknown,
+}
+
+impl Extent {
+    pub(crate) const fn bytes(self) -> u64 {
+        match self {
+            Self::Addresses(range) => range.size(),
+            Self::Pages(bytes) => bytes,
+            Self::Unknown => 0,
+        }
+    }
+}
+
 /// What one process holds on one device.
 #[derive(Clone, Debug)]
 pub struct Device {
-    live: Tally,
+    by_kind: [Tally; MemoryKind::ALL.len()],
+    /// Of the process's own device memory at addresses.
     pages: Pages,
+    /// Bytes of whole pages besides.
+    own_pages: u64,
     peak: Peak,
+    peak_by_kind: [u64; MemoryKind::ALL.len()],
     pub(crate) ended: Ended,
     pub(crate) reading: Option<MemoryReading>,
 }
@@ -45,27 +100,41 @@ pub struct Device {
 impl Device {
     pub(crate) fn new(page: NonZeroU64) -> Self {
         Self {
-            live: Tally::default(),
+            by_kind: [Tally::default(); MemoryKind::ALL.len()],
             pages: Pages::new(page),
+            own_pages: 0,
             peak: Peak::default(),
+            peak_by_kind: [0; MemoryKind::ALL.len()],
             ended: Ended::default(),
             reading: None,
         }
     }
 
-    /// Live blocks, and the bytes that the program asked for.
-    pub const fn live(&self) -> Tally {
-        self.live
+    /// Live device memory of the process's own (device, pool, VMM): how many, and the bytes that
+    /// the program asked for.
+    pub fn live(&self) -> Tally {
+        let own = MemoryKind::ALL
+            .into_iter()
+            .filter(|kind| kind.is_own_device_memory());
+        own.fold(Tally::default(), |mut live, kind| {
+            live.merge(self.of_kind(kind));
+            live
+        })
     }
 
-    /// Bytes of the distinct pages that live blocks touch.
+    /// Live memory of one kind.
+    pub const fn of_kind(&self, kind: MemoryKind) -> Tally {
+        self.by_kind[kind as usize]
+    }
+
+    /// Bytes of the distinct pages that the process's own device memory touches.
     pub fn held_bytes(&self) -> u64 {
-        self.pages.held()
+        self.pages.held().saturating_add(self.own_pages)
     }
 
-    /// Held bytes that no live block uses.
+    /// Held bytes that nothing live uses.
     pub fn waste_bytes(&self) -> u64 {
-        self.held_bytes().saturating_sub(self.live.bytes)
+        self.held_bytes().saturating_sub(self.live().bytes)
     }
 
     /// The highest number of live bytes.
@@ -73,7 +142,12 @@ impl Device {
         self.peak
     }
 
-    /// How blocks ended.
+    /// Live bytes of a kind at the moment of [`Self::peak`].
+    pub const fn at_peak(&self, kind: MemoryKind) -> u64 {
+        self.peak_by_kind[kind as usize]
+    }
+
+    /// How memory ended.
     pub const fn ended(&self) -> Ended {
         self.ended
     }
@@ -83,14 +157,60 @@ impl Device {
         self.reading
     }
 
-    pub(crate) fn add(&mut self, range: AddressRange, at: Moment) {
-        self.live.add(range.size());
-        self.pages.add(range);
-        self.peak.note(self.live.bytes, at);
+    pub(crate) fn add(&mut self, kind: MemoryKind, extent: Extent, at: Moment) {
+        self.by_kind[kind as usize].add(extent.bytes());
+        if kind.is_own_device_memory() {
+            match extent {
+                Extent::Addresses(range) => self.pages.add(range),
+                Extent::Pages(bytes) => {
+                    self.own_pages = self.own_pages.saturating_add(self.pages.whole(bytes));
+                }
+                Extent::Unknown => {}
+            }
+            self.note_peak(at);
+        }
     }
 
-    pub(crate) fn remove(&mut self, range: AddressRange) {
-        self.live.remove(range.size());
-        self.pages.remove(range);
+    /// Takes back what was added.
+    pub(crate) fn remove(&mut self, kind: MemoryKind, extent: Extent) {
+        self.by_kind[kind as usize].remove(extent.bytes());
+        if kind.is_own_device_memory() {
+            match extent {
+                Extent::Addresses(range) => self.pages.remove(range),
+                Extent::Pages(bytes) => {
+                    self.own_pages = self.own_pages.saturating_sub(self.pages.whole(bytes));
+                }
+                Extent::Unknown => {}
+            }
+        }
+    }
+
+    fn note_peak(&mut self, at: Moment) {
+        let live = self.live().bytes;
+        if live > self.peak.bytes {
+            self.peak.note(live, at);
+            self.peak_by_kind = self.by_kind.map(|tally| tally.bytes);
+        }
+    }
+
+    /// Peaks count from `at` on: what is live now is the first.
+    pub(crate) fn restart_peak(&mut self, at: Moment) {
+        self.peak = Peak::default();
+        self.peak_by_kind = [0; MemoryKind::ALL.len()];
+        self.note_peak(at);
+    }
+
+    /// What was learnt before this stretch of a recording began.
+    pub(crate) fn resume(
+        &mut self,
+        peak: Peak,
+        peak_by_kind: [u64; MemoryKind::ALL.len()],
+        ended: Ended,
+        reading: Option<MemoryReading>,
+    ) {
+        self.peak = peak;
+        self.peak_by_kind = peak_by_kind;
+        self.ended = ended;
+        self.reading = reading;
     }
 }

@@ -1,12 +1,15 @@
 //! The memory model: events in, state out.
 //!
 //! [`Ledger::apply`] takes the events of a recording, or of a running agent, in order of
-//! `seq`, and knows afterwards who holds which device memory:
+//! `seq`, and knows afterwards who holds which memory:
 //!
 //! ```text
 //! Ledger ─ Process (pid, incarnation)
-//!            ├─ Device ─ live, held and waste bytes, their peak, how blocks ended
-//!            ├─ Block ─ one live device allocation: address, size, caller, thread, time
+//!            ├─ Device ─ live bytes by kind, held and waste bytes, the peak, how memory ended
+//!            ├─ Block ─ memory at an address: kind, size, caller, thread, time
+//!            ├─ Array ─ device memory known by a handle
+//!            ├─ Vmm ─ reservations, physical memory by reference count, mappings
+//!            ├─ MemoryPool ─ what allocation in stream order comes from
 //!            └─ CachingAllocator (PyTorch, per device)
 //!                 ├─ Segment ─ memory that the allocator took from the device
 //!                 └─ TorchBlock ─ memory that it handed to the program
@@ -18,26 +21,40 @@
 //! - What does not fit together is counted ([`Counters`], [`Ended`],
 //!   [`CachingAllocator::discontinuities`]), not guessed away.
 //! - Its size is bounded ([`Limits`]); what found no place is counted.
+//! - [`Ledger::checkpoint`] writes all of it as facts; a ledger that reads them goes on from there.
 #![forbid(unsafe_code)]
 
 mod block;
+mod checkpoint;
+mod context;
 mod device;
 mod free;
+mod graph;
+mod kind;
 mod losses;
 mod moment;
+mod operation;
 mod pages;
+mod pool;
 mod process;
 mod range;
 mod registry;
+mod serial;
+mod shared;
 mod tally;
 pub mod torch;
+pub mod vmm;
 
-pub use block::Block;
+pub use block::{Array, Block, Origin};
 pub use device::{Device, Ended, MemoryReading};
+pub use kind::MemoryKind;
 pub use losses::Losses;
 pub use moment::{Moment, Peak};
-pub use process::{Counters, End, EndCause, Process, ProcessKey};
+pub use operation::concerns_memory;
+pub use pool::MemoryPool;
+pub use process::{Counters, End, EndCause, Holder, HostMemory, Process, ProcessKey};
 pub use range::{AddressRange, RangeMap, Ranged};
-pub use registry::{Ledger, Limits};
+pub use registry::{COLUMNS, Ledger, Limits};
 pub use tally::Tally;
 pub use torch::{CachingAllocator, OutOfMemory, Pool, Segment, TorchBlock};
+pub use vmm::Vmm;

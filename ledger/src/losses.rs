@@ -1,10 +1,11 @@
 //! What a recording says it lost.
 
 use agent_common::{ApiId, Family};
+use serde::{Deserialize, Serialize};
 use trace::fact::Account;
 
 /// Records that never reached the recording, as far as they concern memory.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Losses {
     /// Of allocations, frees and other calls of the memory family.
     pub memory: u64,
@@ -33,7 +34,12 @@ impl Losses {
         let total = match api.family {
             Family::Memory => &mut self.memory,
             Family::Torch => &mut self.torch,
-            Family::Launch | Family::Graph | Family::Copy | Family::Sync | Family::Module => return,
+            Family::Launch
+            | Family::Graph
+            | Family::Copy
+            | Family::Sync
+            | Family::Module
+            | Family::Device => return,
         };
         *total = total.saturating_add(lost);
     }

@@ -1,9 +1,10 @@
 //! Points in a recording.
 
+use serde::{Deserialize, Serialize};
 use trace::Event;
 
 /// When something happened.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Moment {
     /// The event's place in the recording: this orders moments.
     pub seq: u64,
@@ -22,7 +23,7 @@ impl Moment {
 }
 
 /// The highest value that a total has had, and when it first had it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Peak {
     /// Bytes.
     pub bytes: u64,

@@ -33,6 +33,13 @@ impl Pages {
             .saturating_mul(self.page.get())
     }
 
+    /// `bytes` rounded up to whole pages.
+    pub(crate) fn whole(&self, bytes: u64) -> u64 {
+        bytes
+            .checked_next_multiple_of(self.page.get())
+            .unwrap_or(u64::MAX)
+    }
+
     /// The first and last page of `range`; the same number twice where it touches one only.
     fn span(&self, range: AddressRange) -> (u64, u64) {
         (range.start() / self.page, (range.end() - 1) / self.page)

@@ -2,15 +2,24 @@
 
 use std::collections::BTreeMap;
 
-use agent_common::{ApiId, Effect, Shape};
+use agent_common::{ApiId, Shape};
+use serde::{Deserialize, Serialize};
 use trace::{Event, Kind, fact};
 
 use crate::{
-    Block, CachingAllocator, Device, Limits, Moment, RangeMap, Tally, free::FreesUnderWay,
+    Array, Block, CachingAllocator, Device, Ended, Limits, MemoryPool, Moment, RangeMap, Tally,
+    Vmm, context::Contexts, free::FreesUnderWay, graph::Graphs, operation::Operation,
+    shared::SharedBlocks,
 };
 
-mod device_memory;
+mod blocks;
+mod frees;
+mod owners;
+mod queries;
 mod torch_reports;
+mod virtual_memory;
+
+pub use queries::{Holder, HostMemory};
 
 /// A process id and which of the processes that had it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -53,10 +62,10 @@ pub struct End {
 }
 
 /// What happened in a process besides blocks coming and going.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Counters {
-    /// Frees that succeeded on an address where no block was known: allocated before tracing
-    /// began, or its allocation was lost.
+    /// Frees that succeeded on an address, or handle, that was not known: allocated before
+    /// tracing began, or its allocation was lost.
     pub unknown_frees: u64,
     /// Frees of null, which do nothing.
     pub null_frees: u64,
@@ -68,8 +77,17 @@ pub struct Counters {
     pub failed_frees: u64,
     /// Allocations that succeeded at an address that could not be read.
     pub unread_allocations: Tally,
-    /// Blocks that found no place in the ledger: in no total.
+    /// Memory whose size is not known: blocks of processes that are not traced, arrays of
+    /// shrinking levels. It counts as 0 bytes.
+    pub unsized_allocations: u64,
+    /// Mappings of physical memory that was made before tracing began: in no total.
+    pub unknown_mappings: u64,
+    /// Frees that became part of a graph: they happen when it runs, unseen.
+    pub captured_frees: u64,
+    /// Memory that found no place in the ledger: in no total.
     pub untracked: Tally,
+    /// Reservations, mappings, pools, graphs and contexts that found none.
+    pub untracked_objects: u64,
     /// Events that make no sense: a size or device that cannot be.
     pub malformed: u64,
     /// Stretches in which calls may have been missed.
@@ -77,19 +95,24 @@ pub struct Counters {
 }
 
 /// A process and what it holds.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Process {
-    key: ProcessKey,
-    info: Option<fact::Process>,
-    started: Moment,
-    calls_seen: bool,
-    end: Option<End>,
-    limits: Limits,
-    blocks: RangeMap<Block>,
-    devices: BTreeMap<Option<i32>, Device>,
-    allocators: BTreeMap<i32, CachingAllocator>,
-    freeing: FreesUnderWay,
-    counters: Counters,
+    pub(crate) key: ProcessKey,
+    pub(crate) info: Option<fact::Process>,
+    pub(crate) started: Moment,
+    pub(crate) calls_seen: bool,
+    pub(crate) end: Option<End>,
+    pub(crate) limits: Limits,
+    pub(crate) blocks: RangeMap<Block>,
+    pub(crate) arrays: BTreeMap<u64, Array>,
+    pub(crate) vmm: Vmm,
+    pub(crate) pools: BTreeMap<u64, MemoryPool>,
+    pub(crate) graphs: Graphs,
+    pub(crate) contexts: Contexts,
+    pub(crate) devices: BTreeMap<Option<i32>, Device>,
+    pub(crate) allocators: BTreeMap<i32, CachingAllocator>,
+    pub(crate) freeing: FreesUnderWay,
+    pub(crate) counters: Counters,
 }
 
 impl Process {
@@ -102,6 +125,11 @@ impl Process {
             end: None,
             limits,
             blocks: RangeMap::default(),
+            arrays: BTreeMap::new(),
+            vmm: Vmm::default(),
+            pools: BTreeMap::new(),
+            graphs: Graphs::default(),
+            contexts: Contexts::default(),
             devices: BTreeMap::new(),
             allocators: BTreeMap::new(),
             freeing: FreesUnderWay::default(),
@@ -134,9 +162,24 @@ impl Process {
         self.end
     }
 
-    /// Its live device blocks, by address.
+    /// Its live blocks of all kinds, by address.
     pub const fn blocks(&self) -> &RangeMap<Block> {
         &self.blocks
+    }
+
+    /// Its live arrays.
+    pub fn arrays(&self) -> impl ExactSizeIterator<Item = &Array> {
+        self.arrays.values()
+    }
+
+    /// Its reservations, physical memory and mappings.
+    pub const fn vmm(&self) -> &Vmm {
+        &self.vmm
+    }
+
+    /// The memory pools that it named, by handle.
+    pub fn pools(&self) -> impl ExactSizeIterator<Item = &MemoryPool> {
+        self.pools.values()
     }
 
     /// Blocks that a thread is just freeing: no longer live, not yet freed.
@@ -144,9 +187,19 @@ impl Process {
         self.freeing.blocks()
     }
 
-    /// Totals by device ordinal; `None` collects what lies on a device that is not known.
+    /// Totals by device ordinal; `None` collects what lies on a device that is not known, and
+    /// host memory that no device was chosen for.
     pub const fn devices(&self) -> &BTreeMap<Option<i32>, Device> {
         &self.devices
+    }
+
+    /// How memory ended, on all devices.
+    pub fn ended(&self) -> Ended {
+        let devices = self.devices.values();
+        devices.fold(Ended::default(), |mut all, device| {
+            all.merge(&device.ended);
+            all
+        })
     }
 
     /// PyTorch's caching allocators by device ordinal: those that have reported.
@@ -173,52 +226,85 @@ impl Process {
     }
 
     /// Takes in a row that is no fact.
-    pub(crate) fn apply(&mut self, event: &Event) {
+    pub(crate) fn apply(&mut self, event: &Event, shared: &mut SharedBlocks) {
         self.calls_seen = true;
         let Some(api) = event.api.and_then(ApiId::api) else {
             return;
         };
-        let returned = event.kind == Kind::Call;
-        match api.effect {
-            Effect::DeviceAlloc if returned => self.allocated(event),
-            Effect::DeviceFree => match event.kind {
-                Kind::Begin => self.free_begun(event),
-                Kind::Call => self.free_returned(event),
-                Kind::Abandoned => self.free_abandoned(event),
+        let Some(operation) = Operation::of(api.effect) else {
+            return;
+        };
+        if let Operation::GiveBack(what) = operation {
+            match event.kind {
+                Kind::Begin => self.give_back_begun(what, event),
+                Kind::Call => self.give_back_returned(what, event),
+                Kind::Abandoned => self.give_back_abandoned(event),
                 Kind::InFlight | Kind::Fact => {}
-            },
-            Effect::MemoryInfo if returned => self.memory_read(event),
-            Effect::TorchReport if returned && api.shape == Shape::TorchOutOfMemory => {
+            }
+        } else if event.kind == Kind::Call {
+            self.called(operation, api.shape, event, shared);
+        }
+    }
+
+    fn called(
+        &mut self,
+        operation: Operation,
+        shape: Shape,
+        event: &Event,
+        shared: &mut SharedBlocks,
+    ) {
+        // Failed allocations are counted; PyTorch's reports have no result.
+        let takes_any = matches!(
+            operation,
+            Operation::Allocate(_)
+                | Operation::ArrayAllocate
+                | Operation::Create
+                | Operation::TorchReport
+        );
+        if event.result != Some(0) && !takes_any {
+            return;
+        }
+        match operation {
+            Operation::Allocate(kind) => self.allocated(kind, event),
+            Operation::ArrayAllocate => self.array_allocated(event),
+            Operation::GiveBack(_) => {}
+            Operation::PoolOpen => self.pool_opened(event),
+            Operation::PoolDestroy => self.pool_destroyed(event),
+            Operation::PoolSet => self.pool_set(event),
+            Operation::PoolLookup => self.pool_looked_up(event),
+            Operation::PoolTrim => self.pool_trimmed(event),
+            Operation::Export => self.exported(event, shared),
+            Operation::Open => self.opened(event, shared),
+            Operation::Reserve => self.reserved(event),
+            Operation::Create => self.created(event),
+            Operation::Retain => self.retained(event),
+            Operation::Import => self.imported(event),
+            Operation::Multicast => self.multicast(event),
+            Operation::Map => self.mapped(event),
+            Operation::MemoryInfo => self.memory_read(event),
+            Operation::ContextSelect => self.contexts.select(event.tid, event.handle),
+            Operation::ContextPush => self.contexts.push(event.tid, event.handle),
+            Operation::ContextPop => self.contexts.pop(event.tid),
+            Operation::ContextRetain => self.context_retained(event),
+            Operation::ContextRelease => self.context_released(event),
+            Operation::ContextCreate => self.context_created(event),
+            Operation::ContextDestroy => self.context_destroyed(event),
+            Operation::ContextReset => self.context_reset(event),
+            Operation::CaptureEnd => self.capture_ended(event),
+            Operation::GraphInstantiate => self.graph_instantiated(event),
+            Operation::GraphDestroy => self.graph_destroyed(event),
+            Operation::GraphExecDestroy => self.executable_destroyed(event),
+            Operation::TorchReport if shape == Shape::TorchOutOfMemory => {
                 self.torch_ran_out(event);
             }
-            Effect::TorchReport if returned => self.torch_reported(event),
-            Effect::DeviceAlloc
-            | Effect::MemoryInfo
-            | Effect::TorchReport
-            | Effect::Launch
-            | Effect::GraphLaunch
-            | Effect::Copy
-            | Effect::Wait
-            | Effect::KernelLookup
-            | Effect::SelectDevice => {}
+            Operation::TorchReport => self.torch_reported(event),
         }
     }
 
     /// Ends the process: what it still held went with it.
     pub(crate) fn finish(&mut self, end: End) {
         self.end = Some(end);
-        let under_way = self.freeing.drain().filter_map(|freeing| freeing.block);
-        for block in under_way {
-            if let Some(device) = self.devices.get_mut(&block.device) {
-                device.ended.implicit.add(block.range.size());
-            }
-        }
-        for block in self.blocks.drain() {
-            if let Some(device) = self.devices.get_mut(&block.device) {
-                device.remove(block.range);
-                device.ended.implicit.add(block.range.size());
-            }
-        }
+        self.end_everything();
         for allocator in self.allocators.values_mut() {
             allocator.end();
         }
@@ -226,15 +312,29 @@ impl Process {
 
     /// The totals that a device ordinal stands for: itself, or "not known" for an ordinal that
     /// cannot be one.
-    fn device_key(&self, ordinal: Option<i32>) -> Option<i32> {
+    pub(crate) fn device_key(&self, ordinal: Option<i32>) -> Option<i32> {
         let known = self.devices.contains_key(&ordinal);
         ordinal.filter(|&ordinal| {
             ordinal >= 0 && (known || self.devices.len() < self.limits.devices_per_process)
         })
     }
 
-    fn device_mut(&mut self, key: Option<i32>) -> &mut Device {
+    pub(crate) fn device_mut(&mut self, key: Option<i32>) -> &mut Device {
         let page = self.limits.page_bytes;
         self.devices.entry(key).or_insert_with(|| Device::new(page))
+    }
+
+    /// Whether one more block, array, or thing of [`Vmm`] may be kept.
+    pub(crate) fn has_room(&self) -> bool {
+        let kept = self.blocks.len() + self.arrays.len() + self.vmm.len();
+        kept < self.limits.blocks_per_process
+    }
+
+    /// Whether one more pool, graph or context may be kept; counts it if not.
+    pub(crate) fn has_room_for_object(&mut self) -> bool {
+        let kept = self.pools.len() + self.graphs.len() + self.contexts.len();
+        let has_room = kept < self.limits.objects_per_process;
+        self.counters.untracked_objects += u64::from(!has_room);
+        has_room
     }
 }

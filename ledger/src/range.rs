@@ -90,6 +90,10 @@ impl<T: Ranged> RangeMap<T> {
         candidate.range().contains(range).then_some(candidate)
     }
 
+    pub(crate) fn get_mut(&mut self, address: u64) -> Option<&mut T> {
+        self.by_start.get_mut(&address)
+    }
+
     /// Those that start within `range`, by address.
     pub fn starting_in(&self, range: AddressRange) -> impl DoubleEndedIterator<Item = &T> {
         self.by_start
@@ -126,9 +130,28 @@ impl<T: Ranged> RangeMap<T> {
             .collect()
     }
 
-    /// Takes out everything.
-    pub(crate) fn drain(&mut self) -> impl Iterator<Item = T> {
-        std::mem::take(&mut self.by_start).into_values()
+    /// Those that overlap `range`, by address.
+    pub(crate) fn overlapping(&self, range: AddressRange) -> impl Iterator<Item = &T> {
+        let before = self.by_start.range(..range.start()).next_back();
+        let before = before.map(|(_, value)| value);
+        before
+            .filter(|value| value.range().end() > range.start())
+            .into_iter()
+            .chain(self.starting_in(range))
+    }
+
+    /// Takes out those that `is_wanted` chooses.
+    pub(crate) fn take_where(&mut self, is_wanted: impl Fn(&T) -> bool) -> Vec<T> {
+        let starts: Vec<u64> = self
+            .by_start
+            .iter()
+            .filter(|(_, value)| is_wanted(value))
+            .map(|(start, _)| *start)
+            .collect();
+        starts
+            .iter()
+            .filter_map(|start| self.by_start.remove(start))
+            .collect()
     }
 }
 

@@ -7,7 +7,33 @@ use std::{
 
 use trace::{Event, Fact, Kind};
 
-use crate::{End, EndCause, Losses, Moment, Process, ProcessKey};
+use crate::{End, EndCause, Losses, Moment, Process, ProcessKey, shared::SharedBlocks};
+
+/// The columns of a recording that a [`Ledger`] reads, besides those that every row has.
+pub const COLUMNS: &[&str] = &[
+    "duration",
+    "api",
+    "parent",
+    "result",
+    "device",
+    "location",
+    "location_id",
+    "address",
+    "size",
+    "offset",
+    "count",
+    "stream",
+    "handle",
+    "related",
+    "option",
+    "caller",
+    "allocated",
+    "reserved",
+    "device_free",
+    "device_total",
+    "flags",
+    "text",
+];
 
 /// How large a ledger may become, and the size of a device page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,8 +48,12 @@ pub struct Limits {
     pub devices_per_process: usize,
     /// Threads a process that are inside a free at the same time.
     pub threads_per_process: usize,
-    /// Live device blocks a process.
+    /// Live blocks, arrays, physical memory, reservations and mappings a process, together.
     pub blocks_per_process: usize,
+    /// Pools, graphs that own memory, and contexts a process, together.
+    pub objects_per_process: usize,
+    /// Blocks shown between processes, in all.
+    pub shared_blocks: usize,
     /// Blocks of PyTorch's allocator, per process and device.
     pub torch_blocks_per_device: usize,
     /// Moments kept at which PyTorch ran out of memory, per process and device.
@@ -40,6 +70,8 @@ impl Default for Limits {
             devices_per_process: 256,
             threads_per_process: 65_536,
             blocks_per_process: 1 << 20,
+            objects_per_process: 8192,
+            shared_blocks: 65_536,
             torch_blocks_per_device: 1 << 20,
             out_of_memory: 256,
         }
@@ -47,14 +79,18 @@ impl Default for Limits {
 }
 
 /// The state of all traced processes.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Ledger {
-    limits: Limits,
-    live: BTreeMap<u32, Process>,
-    ended: VecDeque<Process>,
-    forgotten: u64,
-    ignored: u64,
-    losses: Losses,
+    pub(crate) limits: Limits,
+    pub(crate) live: BTreeMap<u32, Process>,
+    pub(crate) ended: VecDeque<Process>,
+    pub(crate) forgotten: u64,
+    pub(crate) ignored: u64,
+    pub(crate) losses: Losses,
+    pub(crate) shared: SharedBlocks,
+    /// A checkpoint that is not whole yet.
+    pub(crate) resumed: Option<Box<Self>>,
+    pub(crate) damaged_checkpoints: u64,
 }
 
 impl Ledger {
@@ -76,14 +112,17 @@ impl Ledger {
         match event.kind {
             Kind::Fact => self.apply_fact(event),
             Kind::Begin | Kind::Call => {
+                let mut shared = std::mem::take(&mut self.shared);
                 if let Some(process) = self.process_mut(event.pid, Moment::of(event)) {
-                    process.apply(event);
+                    process.apply(event, &mut shared);
                 }
+                self.shared = shared;
             }
             // The last rows of a process, written after its end: they bring none back.
             Kind::Abandoned | Kind::InFlight => {
-                if let Some(process) = self.live.get_mut(&event.pid) {
-                    process.apply(event);
+                let Self { live, shared, .. } = self;
+                if let Some(process) = live.get_mut(&event.pid) {
+                    process.apply(event, shared);
                 }
             }
         }
@@ -119,6 +158,19 @@ impl Ledger {
         self.losses
     }
 
+    /// Checkpoints that could not be read, and were not resumed from.
+    pub const fn damaged_checkpoints(&self) -> u64 {
+        self.damaged_checkpoints
+    }
+
+    /// Peaks count from `at` on: what is live now is the first.
+    pub fn restart_peaks(&mut self, at: Moment) {
+        let processes = self.live.values_mut();
+        for device in processes.flat_map(|process| process.devices.values_mut()) {
+            device.restart_peak(at);
+        }
+    }
+
     /// The process that `event` is about to end: the last chance to look at what it holds.
     pub fn about_to_end(&self, event: &Event) -> Option<&Process> {
         let (pid, _) = self.ending(event, &fact_of(event)?)?;
@@ -144,6 +196,7 @@ impl Ledger {
                 .filter(|process| !process.is_untouched())
                 .map(|_| (*child, EndCause::Unseen)),
             Fact::Module(_)
+            | Fact::Device(_)
             | Fact::Kernel(_)
             | Fact::Caller(_)
             | Fact::Clock(_)
@@ -152,6 +205,7 @@ impl Ledger {
             | Fact::Settings(_)
             | Fact::Account(_)
             | Fact::RecursionMisses { .. }
+            | Fact::Checkpoint { .. }
             | Fact::End => None,
         }
     }
@@ -182,9 +236,11 @@ impl Ledger {
             Fact::RecursionMisses { count } => {
                 self.losses.recursion_misses = self.losses.recursion_misses.saturating_add(count);
             }
+            Fact::Checkpoint { part } => self.resume(part),
             Fact::Exec
             | Fact::Exit
             | Fact::Module(_)
+            | Fact::Device(_)
             | Fact::Kernel(_)
             | Fact::Caller(_)
             | Fact::Clock(_)

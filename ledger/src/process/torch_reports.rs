@@ -79,36 +79,70 @@ impl Process {
         reading(Some(ordinal)).or_else(|| reading(None).filter(|reading| reading.tid == tid))
     }
 
-    /// A device allocation in which a block of the caching allocator lies is a segment of it.
+    /// Memory in which a block of the caching allocator lies is a segment of it: a device
+    /// allocation, or neighbouring mappings (`expandable_segments`, which grow).
     fn find_segment(&mut self, ordinal: i32, range: AddressRange) {
-        let Some(block) = self.blocks.containing_mut(range) else {
+        let known = self.allocators.get(&ordinal);
+        let known = known.map(CachingAllocator::segments);
+        if known.is_some_and(|segments| segments.containing(range).is_some()) {
             return;
+        }
+        let pool = Pool::of_size(range.size());
+        let segment = if self.blocks.containing(range).is_some() {
+            self.segment_of_block(ordinal, range, pool)
+        } else {
+            self.vmm.run_around(range).map(|run| Segment {
+                range: run.range,
+                pool,
+                is_expandable: true,
+                at: run.at,
+                tid: run.tid,
+            })
         };
+        let Some(segment) = segment else { return };
+        if let Some(allocator) = self.allocator_mut(ordinal) {
+            if segment.is_expandable {
+                allocator.grow_segment(segment);
+            } else {
+                allocator.add_segment(segment);
+            }
+        }
+    }
+
+    /// A device allocation that is found to be a segment, and so to lie on `ordinal`.
+    fn segment_of_block(
+        &mut self,
+        ordinal: i32,
+        range: AddressRange,
+        pool: Pool,
+    ) -> Option<Segment> {
+        let block = self.blocks.containing_mut(range)?;
         if block.segment_of.is_some() {
-            return;
+            return None;
         }
         block.segment_of = Some(ordinal);
         let learnt = block.device.replace(ordinal);
-        let Block {
-            range: whole,
-            at,
-            tid,
-            ..
-        } = *block;
-        let pool = Pool::of_size(range.size());
+        let (kind, extent) = (block.kind, block.extent());
+        let segment = Segment {
+            range: block.range,
+            pool,
+            is_expandable: false,
+            at: block.origin.at,
+            tid: block.origin.tid,
+        };
         if learnt != Some(ordinal) {
             if let Some(device) = self.devices.get_mut(&learnt) {
-                device.remove(whole);
+                device.remove(kind, extent);
             }
-            self.device_mut(Some(ordinal)).add(whole, at);
+            self.device_mut(Some(ordinal)).add(kind, extent, segment.at);
         }
-        if let Some(allocator) = self.allocator_mut(ordinal) {
-            allocator.add_segment(Segment {
-                range: whole,
-                pool,
-                at,
-                tid,
-            });
+        Some(segment)
+    }
+
+    /// Addresses in which segments may lie have no memory any more.
+    pub(super) fn segments_unmapped(&mut self, range: AddressRange) {
+        for allocator in self.allocators.values_mut() {
+            allocator.unmapped(range);
         }
     }
 

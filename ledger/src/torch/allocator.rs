@@ -1,5 +1,7 @@
 //! The caching allocator of one process on one device.
 
+use serde::{Deserialize, Serialize};
+
 use crate::{
     AddressRange, MemoryReading, Moment, Peak, Pool, RangeMap, Tally,
     torch::{OutOfMemory, Retry, Segment, TorchBlock, rules},
@@ -7,7 +9,7 @@ use crate::{
 
 /// How far the known segments and blocks explain the totals that PyTorch reports. Traced from
 /// its start and without losses, an allocator has all four at 0.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Completeness {
     /// Allocated bytes that no known block accounts for.
     pub hidden_allocated: u64,
@@ -27,7 +29,7 @@ impl Completeness {
 }
 
 /// A segment on its way back to the device, with what was still in it.
-#[derive(Debug)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct ReleasedSegment {
     pub(crate) device: i32,
     segment: Segment,
@@ -35,12 +37,30 @@ pub(crate) struct ReleasedSegment {
 }
 
 /// A thread that ran out of memory and has not allocated since.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 struct AwaitedRetry {
     index: usize,
     tid: u32,
     freed: u64,
     new_segment: bool,
+}
+
+/// What of an allocator is neither a block nor a segment.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Account {
+    reports: u64,
+    allocated: u64,
+    reserved: u64,
+    discontinuities: u64,
+    unknown_frees: Tally,
+    lost_frees: Tally,
+    untracked: Tally,
+    peak_allocated: Peak,
+    peak_reserved: Peak,
+    peak_unused: Peak,
+    out_of_memory: Vec<OutOfMemory>,
+    out_of_memory_count: u64,
+    retry: Option<AwaitedRetry>,
 }
 
 /// PyTorch's caching allocator of one process on one device.
@@ -250,6 +270,148 @@ impl CachingAllocator {
         }
         self.segment_bytes = self.segment_bytes.saturating_add(segment.range.size());
         self.segments.insert(segment);
+    }
+
+    /// Neighbouring mappings that a block was found to lie in: a segment, or one that has grown.
+    pub(crate) fn grow_segment(&mut self, run: Segment) {
+        let mut grown = run;
+        for known in self.segments.evict(grown.range) {
+            self.segment_bytes = self.segment_bytes.saturating_sub(known.range.size());
+            grown.pool = known.pool;
+        }
+        if let Some(retry) = &mut self.retry {
+            retry.new_segment = true;
+        }
+        self.segment_bytes = self.segment_bytes.saturating_add(grown.range.size());
+        self.segments.insert(grown);
+    }
+
+    /// `range` has no memory any more. Of a segment with blocks there the allocator does not
+    /// know: the program put it to sleep (vLLM), and it stays what PyTorch thinks it is.
+    pub(crate) fn unmapped(&mut self, range: AddressRange) {
+        let touched: Vec<AddressRange> = self
+            .segments
+            .overlapping(range)
+            .filter(|segment| segment.is_expandable)
+            .map(|segment| segment.range)
+            .collect();
+        for whole in touched {
+            let start = range.start().max(whole.start());
+            let end = range.end().min(whole.end());
+            let Some(gone) = AddressRange::new(start, end.saturating_sub(start)) else {
+                continue;
+            };
+            if self.active.overlapping(gone).next().is_some() {
+                continue;
+            }
+            let Some(segment) = self.segments.remove(whole.start()) else {
+                continue;
+            };
+            let left = AddressRange::new(whole.start(), start - whole.start());
+            let right = AddressRange::new(end, whole.end() - end);
+            for piece in [left, right].into_iter().flatten() {
+                self.segments.insert(Segment {
+                    range: piece,
+                    ..segment.clone()
+                });
+            }
+            self.segment_bytes = self.segment_bytes.saturating_sub(gone.size());
+            self.reserved = self.reserved.saturating_sub(gone.size());
+        }
+    }
+
+    /// What is neither a block nor a segment.
+    pub(crate) fn account(&self) -> Account {
+        // Exhaustive: a new field must be taken over, or named here as not.
+        let Self {
+            reports,
+            allocated,
+            reserved,
+            discontinuities,
+            unknown_frees,
+            lost_frees,
+            untracked,
+            peak_allocated,
+            peak_reserved,
+            peak_unused,
+            out_of_memory,
+            out_of_memory_count,
+            retry,
+            active: _,
+            active_bytes: _,
+            segments: _,
+            segment_bytes: _,
+        } = self;
+        Account {
+            reports: *reports,
+            allocated: *allocated,
+            reserved: *reserved,
+            discontinuities: *discontinuities,
+            unknown_frees: *unknown_frees,
+            lost_frees: *lost_frees,
+            untracked: *untracked,
+            peak_allocated: *peak_allocated,
+            peak_reserved: *peak_reserved,
+            peak_unused: *peak_unused,
+            out_of_memory: out_of_memory.clone(),
+            out_of_memory_count: *out_of_memory_count,
+            retry: *retry,
+        }
+    }
+
+    /// An allocator with this account, and no blocks or segments yet.
+    pub(crate) fn resume(account: Account) -> Self {
+        let Account {
+            reports,
+            allocated,
+            reserved,
+            discontinuities,
+            unknown_frees,
+            lost_frees,
+            untracked,
+            peak_allocated,
+            peak_reserved,
+            peak_unused,
+            out_of_memory,
+            out_of_memory_count,
+            retry,
+        } = account;
+        // One that names no moment that is kept would be out of bounds.
+        let retry = retry.filter(|retry| retry.index < out_of_memory.len());
+        Self {
+            reports,
+            allocated,
+            reserved,
+            discontinuities,
+            unknown_frees,
+            lost_frees,
+            untracked,
+            peak_allocated,
+            peak_reserved,
+            peak_unused,
+            out_of_memory,
+            out_of_memory_count,
+            retry,
+            ..Self::default()
+        }
+    }
+
+    /// A segment of a checkpoint.
+    pub(crate) fn resume_segment(&mut self, segment: Segment) {
+        for stale in self.segments.evict(segment.range) {
+            self.segment_bytes = self.segment_bytes.saturating_sub(stale.range.size());
+        }
+        self.segment_bytes = self.segment_bytes.saturating_add(segment.range.size());
+        self.segments.insert(segment);
+    }
+
+    /// A block of a checkpoint.
+    pub(crate) fn resume_block(&mut self, block: TorchBlock) {
+        for stale in self.active.evict(block.range) {
+            self.active_bytes = self.active_bytes.saturating_sub(stale.range.size());
+        }
+        self.active_bytes = self.active_bytes.saturating_add(block.range.size());
+        self.active.insert(block);
     }
 
     /// The segment at `address` is being given back to the device.

@@ -17,4 +17,4 @@ pub use oom::{OutOfMemory, Retry};
 pub use rules::Pool;
 pub use segment::{Segment, TorchBlock};
 
-pub(crate) use allocator::ReleasedSegment;
+pub(crate) use allocator::{Account, ReleasedSegment};

@@ -1,10 +1,12 @@
 //! When the caching allocator ran out of memory.
 
+use serde::{Deserialize, Serialize};
+
 use crate::{MemoryReading, Moment, Pool, torch::Completeness};
 
 /// PyTorch is about to raise `torch.OutOfMemoryError`. By then it has given back every wholly
 /// free segment and asked the device once more.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct OutOfMemory {
     /// When.
     pub at: Moment,
@@ -37,7 +39,7 @@ impl OutOfMemory {
 }
 
 /// The next allocation of a thread after it ran out of memory, of the same size: it succeeded.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Retry {
     /// When.
     pub at: Moment,

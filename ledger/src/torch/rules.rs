@@ -5,6 +5,8 @@
 //! `PYTORCH_ALLOC_CONF` can change some: `roundup_power2_divisions` the rounding,
 //! `max_split_size_mb` what is split, `large_segment_size_mb` the 20 MiB.
 
+use serde::{Deserialize, Serialize};
+
 const MIB: u64 = 1 << 20;
 
 /// Block sizes are multiples of this many bytes.
@@ -21,7 +23,8 @@ pub const LARGE_OWN: u64 = 10 * MIB;
 pub const SEGMENT_QUANTUM: u64 = 2 * MIB;
 
 /// The allocator keeps blocks of up to 1 MiB and larger ones apart.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Pool {
     /// Sizes up to [`SMALL_LIMIT`].
     Small,
@@ -47,6 +50,14 @@ impl Pool {
         match self {
             Self::Small => "small",
             Self::Large => "large",
+        }
+    }
+
+    /// What an expandable segment of the pool grows by, bytes.
+    pub const fn granule(self) -> u64 {
+        match self {
+            Self::Small => SMALL_SEGMENT,
+            Self::Large => LARGE_SEGMENT,
         }
     }
 

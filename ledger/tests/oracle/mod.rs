@@ -155,6 +155,7 @@ pub(crate) fn introduction(from_start: bool) -> Fact {
         title: "VLLM::EngineCore".to_owned(),
         command: "python3 train.py".to_owned(),
         from_start,
+        visible_devices: None,
     })
 }
 
