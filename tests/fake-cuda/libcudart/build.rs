@@ -8,17 +8,15 @@ use std::{env, fs, path::PathBuf};
 
 fn main() {
     println!("cargo:rerun-if-changed=../build.rs");
-    println!("cargo:rustc-check-cfg=cfg(cuda11)");
+    println!("cargo:rustc-check-cfg=cfg(cuda11, cuda12, cuda13)");
     let package = env::var("CARGO_PKG_NAME").expect("cargo sets it");
-    let soname = match package.as_str() {
-        "fake-libcudart-11" => {
-            println!("cargo:rustc-cfg=cuda11");
-            "libcudart.so.11.0"
-        }
-        "fake-libcudart-12" => "libcudart.so.12",
-        "fake-libcudart-13" => "libcudart.so.13",
+    let (major, soname) = match package.as_str() {
+        "fake-libcudart-11" => ("cuda11", "libcudart.so.11.0"),
+        "fake-libcudart-12" => ("cuda12", "libcudart.so.12"),
+        "fake-libcudart-13" => ("cuda13", "libcudart.so.13"),
         other => panic!("no CUDA major is known for package {other}"),
     };
+    println!("cargo:rustc-cfg={major}");
     println!("cargo:rustc-env=SONAME={soname}");
 
     let script = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets it")).join("versions");

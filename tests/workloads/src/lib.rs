@@ -7,6 +7,7 @@
 pub mod driver;
 pub mod driver_session;
 pub mod entries;
+pub mod every;
 pub mod kernels;
 pub mod library;
 pub mod mix;

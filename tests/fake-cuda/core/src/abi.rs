@@ -19,6 +19,8 @@ impl Code {
     pub const NOT_INITIALIZED: Self = Self(3);
     /// A launch with an impossible grid or block.
     pub const INVALID_CONFIGURATION: Self = Self(9);
+    /// The variable was never registered.
+    pub const INVALID_SYMBOL: Self = Self(13);
     /// A copy whose direction is none of the five.
     pub const INVALID_MEMCPY_DIRECTION: Self = Self(21);
     /// No driver library was found.
@@ -33,6 +35,24 @@ impl Code {
     pub const INVALID_HANDLE: Self = Self(400);
     /// A name that was not found.
     pub const NOT_FOUND: Self = Self(500);
+    /// A captured stream does not allow this.
+    pub const STREAM_CAPTURE_UNSUPPORTED: Self = Self(900);
+    /// Something that was not allowed ended the capture.
+    pub const STREAM_CAPTURE_INVALIDATED: Self = Self(901);
+    /// Two captures would become one.
+    pub const STREAM_CAPTURE_MERGE: Self = Self(902);
+    /// The capture did not begin in this stream.
+    pub const STREAM_CAPTURE_UNMATCHED: Self = Self(903);
+    /// The event was recorded in a captured stream.
+    pub const CAPTURED_EVENT: Self = Self(907);
+    /// The executable graph does not fit the new one.
+    pub const GRAPH_EXEC_UPDATE_FAILURE: Self = Self(910);
+    /// A device file or library of this name cannot be read.
+    pub const FILE_NOT_FOUND: Self = Self(301);
+    /// The host memory is pinned already.
+    pub const HOST_MEMORY_ALREADY_REGISTERED: Self = Self(712);
+    /// The host memory is not pinned.
+    pub const HOST_MEMORY_NOT_REGISTERED: Self = Self(713);
     /// There is no such thing here.
     pub const NOT_SUPPORTED: Self = Self(801);
     /// The stream is not capturing.
@@ -41,6 +61,27 @@ impl Code {
     /// Success for 0, the code otherwise.
     pub const fn outcome(raw: i32) -> Outcome {
         if raw == 0 { Ok(()) } else { Err(Self(raw)) }
+    }
+}
+
+/// Which default stream a function means.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DefaultStream {
+    /// One for all threads.
+    Legacy,
+    /// One for each thread: the `_ptsz` and `_ptds` symbols.
+    PerThread,
+}
+
+impl DefaultStream {
+    /// The stream that a handle names: 0 is whichever default is meant, by its own handle
+    /// (`cudaStreamLegacy`, `cudaStreamPerThread`).
+    pub const fn resolve(self, stream: usize) -> usize {
+        match (stream, self) {
+            (0, Self::Legacy) => 1,
+            (0, Self::PerThread) => 2,
+            (other, _) => other,
+        }
     }
 }
 

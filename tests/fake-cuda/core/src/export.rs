@@ -8,6 +8,8 @@
 ///
 /// `fn name(arguments) { body }` is a counted CUDA function: the body is an
 /// [`crate::Outcome`], and the library's own `run(&Call, body) -> i32` makes the result.
+/// `fn name | twin [default](arguments) { body }` is two of them, each with its own code and
+/// counter: the body learns from `default` which [`crate::DefaultStream`] was meant.
 /// `@raw fn name(arguments) -> type { body }` is exported as it is.
 ///
 /// The first word says how symbols leave the library. `versioned` ones get the node of the
@@ -15,12 +17,13 @@
 /// `unversioned` ones are on that list, and their thunk can be named (`name::thunk`).
 #[macro_export]
 macro_rules! exports {
-    ($style:ident; $($(#[$doc:meta])* $(@$raw:ident)? fn $name:ident($($argument:ident: $type:ty),* $(,)?) $(-> $result:ty)? $body:block)*) => {
+    ($style:ident; $($(#[$doc:meta])* $(@$raw:ident)? fn $name:ident $(| $twin:ident [$default:ident])? ($($argument:ident: $type:ty),* $(,)?) $(-> $result:ty)? $body:block)*) => {
         $($crate::export_one! {
-            $style $($raw)?; $(#[$doc])* $name($($argument: $type),*) $(-> $result)? $body
+            $style $($raw)?; $(#[$doc])* $name $(| $twin [$default])? ($($argument: $type),*)
+            $(-> $result)? $body
         })*
         /// The counted functions of this module.
-        pub(crate) const CALLS: &[&[&$crate::Call]] = &[$($crate::call_of!($($raw)? $name)),*];
+        pub(crate) const CALLS: &[&[&$crate::Call]] = &[$($crate::call_of!($($raw)? $name $(| $twin)?)),*];
     };
 }
 
@@ -39,6 +42,21 @@ macro_rules! export_one {
         pub(crate) mod $name {
             pub(crate) static CALL: $crate::Call = $crate::Call::new(stringify!($name));
             $crate::thunk!($style $name);
+        }
+    };
+    ($style:ident; $(#[$doc:meta])* $name:ident | $twin:ident [$default:ident] ($($argument:ident: $type:ty),*) $body:block) => {
+        $crate::export_one! {
+            $style; $(#[$doc])* $name($($argument: $type),*) {
+                let $default = $crate::DefaultStream::Legacy;
+                $body
+            }
+        }
+        $crate::export_one! {
+            $style; $(#[$doc])* #[doc = "With a default stream for each thread."]
+            $twin($($argument: $type),*) {
+                let $default = $crate::DefaultStream::PerThread;
+                $body
+            }
         }
     };
     ($style:ident raw; $(#[$doc:meta])* $name:ident($($argument:ident: $type:ty),*) $(-> $result:ty)? $body:block) => {
@@ -61,6 +79,9 @@ macro_rules! call_of {
     };
     ($name:ident) => {
         &[&$name::CALL]
+    };
+    ($name:ident | $twin:ident) => {
+        &[&$name::CALL, &$twin::CALL]
     };
 }
 

@@ -7,7 +7,8 @@
 pub mod abi;
 pub mod call;
 mod export;
+pub mod layout;
 pub mod settings;
 
-pub use abi::{Code, Outcome};
+pub use abi::{Code, DefaultStream, Outcome};
 pub use call::Call;

@@ -12,14 +12,20 @@ const DEFAULT_STREAM: usize = 0;
 
 /// What a direction demands of its two addresses.
 #[derive(Clone, Copy)]
-enum Direction {
+pub(crate) enum Direction {
     HostToDevice,
     DeviceToHost,
     DeviceToDevice,
     ByAddress,
 }
 
-fn copy(direction: Direction, to: u64, from: u64, size: usize, stream: usize) -> Outcome {
+pub(crate) fn copy(
+    direction: Direction,
+    to: u64,
+    from: u64,
+    size: usize,
+    stream: usize,
+) -> Outcome {
     context::current()?;
     let to_device = devices::owner(to).is_some();
     let from_device = devices::owner(from).is_some();
@@ -40,86 +46,85 @@ fn copy(direction: Direction, to: u64, from: u64, size: usize, stream: usize) ->
     Ok(())
 }
 
+/// Both addresses must lie on the devices of their contexts.
+fn copy_peer(
+    to: u64,
+    to_context: usize,
+    from: u64,
+    from_context: usize,
+    size: usize,
+    stream: usize,
+) -> Outcome {
+    for (address, context) in [(to, to_context), (from, from_context)] {
+        let device = context::device_of(context)?;
+        if !devices::owner(address).is_some_and(|owner| ptr::eq(owner, device)) {
+            return Err(Code::INVALID_VALUE);
+        }
+    }
+    copy(Direction::DeviceToDevice, to, from, size, stream)
+}
+
 exports! {
     unversioned;
 
     /// Copies, direction by address.
-    fn cuMemcpy(to: u64, from: u64, size: usize) {
-        copy(Direction::ByAddress, to, from, size, DEFAULT_STREAM)
-    }
-
-    /// The per-thread default stream's twin of [`cuMemcpy`].
-    fn cuMemcpy_ptds(to: u64, from: u64, size: usize) {
-        copy(Direction::ByAddress, to, from, size, DEFAULT_STREAM)
+    fn cuMemcpy | cuMemcpy_ptds [default] (to: u64, from: u64, size: usize) {
+        copy(Direction::ByAddress, to, from, size, default.resolve(DEFAULT_STREAM))
     }
 
     /// Copies in a stream, direction by address.
-    fn cuMemcpyAsync(to: u64, from: u64, size: usize, stream: usize) {
-        copy(Direction::ByAddress, to, from, size, stream)
+    fn cuMemcpyAsync | cuMemcpyAsync_ptsz [default] (to: u64, from: u64, size: usize, stream: usize) {
+        copy(Direction::ByAddress, to, from, size, default.resolve(stream))
     }
 
-    /// The per-thread default stream's twin of [`cuMemcpyAsync`].
-    fn cuMemcpyAsync_ptsz(to: u64, from: u64, size: usize, stream: usize) {
-        copy(Direction::ByAddress, to, from, size, stream)
+    /// Copies in a stream, with hints that mean nothing here.
+    fn cuMemcpyWithAttributesAsync | cuMemcpyWithAttributesAsync_ptsz [default] (
+        to: u64, from: u64, size: usize, _attributes: *const c_void, stream: usize,
+    ) {
+        copy(Direction::ByAddress, to, from, size, default.resolve(stream))
+    }
+
+    /// Copies between two contexts' devices.
+    fn cuMemcpyPeer | cuMemcpyPeer_ptds [default] (
+        to: u64, to_context: usize, from: u64, from_context: usize, size: usize,
+    ) {
+        copy_peer(to, to_context, from, from_context, size, default.resolve(DEFAULT_STREAM))
+    }
+
+    /// Copies between two contexts' devices in a stream.
+    fn cuMemcpyPeerAsync | cuMemcpyPeerAsync_ptsz [default] (
+        to: u64, to_context: usize, from: u64, from_context: usize, size: usize, stream: usize,
+    ) {
+        copy_peer(to, to_context, from, from_context, size, default.resolve(stream))
     }
 
     /// Copies from host to device.
-    fn cuMemcpyHtoD_v2(to: u64, from: *const c_void, size: usize) {
-        copy(Direction::HostToDevice, to, from as u64, size, DEFAULT_STREAM)
-    }
-
-    /// The per-thread default stream's twin of [`cuMemcpyHtoD_v2`].
-    fn cuMemcpyHtoD_v2_ptds(to: u64, from: *const c_void, size: usize) {
-        copy(Direction::HostToDevice, to, from as u64, size, DEFAULT_STREAM)
+    fn cuMemcpyHtoD_v2 | cuMemcpyHtoD_v2_ptds [default] (to: u64, from: *const c_void, size: usize) {
+        copy(Direction::HostToDevice, to, from as u64, size, default.resolve(DEFAULT_STREAM))
     }
 
     /// Copies from device to host.
-    fn cuMemcpyDtoH_v2(to: *mut c_void, from: u64, size: usize) {
-        copy(Direction::DeviceToHost, to as u64, from, size, DEFAULT_STREAM)
-    }
-
-    /// The per-thread default stream's twin of [`cuMemcpyDtoH_v2`].
-    fn cuMemcpyDtoH_v2_ptds(to: *mut c_void, from: u64, size: usize) {
-        copy(Direction::DeviceToHost, to as u64, from, size, DEFAULT_STREAM)
+    fn cuMemcpyDtoH_v2 | cuMemcpyDtoH_v2_ptds [default] (to: *mut c_void, from: u64, size: usize) {
+        copy(Direction::DeviceToHost, to as u64, from, size, default.resolve(DEFAULT_STREAM))
     }
 
     /// Copies from device to device.
-    fn cuMemcpyDtoD_v2(to: u64, from: u64, size: usize) {
-        copy(Direction::DeviceToDevice, to, from, size, DEFAULT_STREAM)
-    }
-
-    /// The per-thread default stream's twin of [`cuMemcpyDtoD_v2`].
-    fn cuMemcpyDtoD_v2_ptds(to: u64, from: u64, size: usize) {
-        copy(Direction::DeviceToDevice, to, from, size, DEFAULT_STREAM)
+    fn cuMemcpyDtoD_v2 | cuMemcpyDtoD_v2_ptds [default] (to: u64, from: u64, size: usize) {
+        copy(Direction::DeviceToDevice, to, from, size, default.resolve(DEFAULT_STREAM))
     }
 
     /// Copies from host to device in a stream.
-    fn cuMemcpyHtoDAsync_v2(to: u64, from: *const c_void, size: usize, stream: usize) {
-        copy(Direction::HostToDevice, to, from as u64, size, stream)
-    }
-
-    /// The per-thread default stream's twin of [`cuMemcpyHtoDAsync_v2`].
-    fn cuMemcpyHtoDAsync_v2_ptsz(to: u64, from: *const c_void, size: usize, stream: usize) {
-        copy(Direction::HostToDevice, to, from as u64, size, stream)
+    fn cuMemcpyHtoDAsync_v2 | cuMemcpyHtoDAsync_v2_ptsz [default] (to: u64, from: *const c_void, size: usize, stream: usize) {
+        copy(Direction::HostToDevice, to, from as u64, size, default.resolve(stream))
     }
 
     /// Copies from device to host in a stream.
-    fn cuMemcpyDtoHAsync_v2(to: *mut c_void, from: u64, size: usize, stream: usize) {
-        copy(Direction::DeviceToHost, to as u64, from, size, stream)
-    }
-
-    /// The per-thread default stream's twin of [`cuMemcpyDtoHAsync_v2`].
-    fn cuMemcpyDtoHAsync_v2_ptsz(to: *mut c_void, from: u64, size: usize, stream: usize) {
-        copy(Direction::DeviceToHost, to as u64, from, size, stream)
+    fn cuMemcpyDtoHAsync_v2 | cuMemcpyDtoHAsync_v2_ptsz [default] (to: *mut c_void, from: u64, size: usize, stream: usize) {
+        copy(Direction::DeviceToHost, to as u64, from, size, default.resolve(stream))
     }
 
     /// Copies from device to device in a stream.
-    fn cuMemcpyDtoDAsync_v2(to: u64, from: u64, size: usize, stream: usize) {
-        copy(Direction::DeviceToDevice, to, from, size, stream)
-    }
-
-    /// The per-thread default stream's twin of [`cuMemcpyDtoDAsync_v2`].
-    fn cuMemcpyDtoDAsync_v2_ptsz(to: u64, from: u64, size: usize, stream: usize) {
-        copy(Direction::DeviceToDevice, to, from, size, stream)
+    fn cuMemcpyDtoDAsync_v2 | cuMemcpyDtoDAsync_v2_ptsz [default] (to: u64, from: u64, size: usize, stream: usize) {
+        copy(Direction::DeviceToDevice, to, from, size, default.resolve(stream))
     }
 }

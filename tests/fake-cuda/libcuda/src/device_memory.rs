@@ -81,6 +81,30 @@ impl DeviceMemory {
         self.give_shared_back(address)
     }
 
+    /// Bytes of the live block that starts at `address`, as far as the device keeps them apart.
+    pub(crate) fn size_of(&self, address: u64) -> Option<u64> {
+        let (page, shared) = self.shared_pages.range(..=address).next_back().unzip();
+        let small = page.and_then(|page| shared?.blocks.get(&(address - page)));
+        self.own_pages.get(&address).or(small).copied()
+    }
+
+    /// Takes pages without addresses for `bytes`: physical memory, or what an array or a graph
+    /// holds. `false` when they do not suffice.
+    pub(crate) fn take_physical(&mut self, bytes: u64) -> bool {
+        match bytes.checked_next_multiple_of(PAGE) {
+            Some(bytes) if bytes <= self.free() => {
+                self.used += bytes;
+                true
+            }
+            Some(_) | None => false,
+        }
+    }
+
+    /// Gives pages of [`Self::take_physical`] back.
+    pub(crate) fn give_physical_back(&mut self, bytes: u64) {
+        self.used -= bytes.next_multiple_of(PAGE);
+    }
+
     fn take_shared(&mut self, size: u64) -> Option<u64> {
         let fitting = self.by_gap.range((size, 0)..).next().map(|&(_, page)| page);
         let page = if let Some(page) = fitting {

@@ -15,9 +15,10 @@ const DEFAULT_CAPACITY: u64 = 81_559 << 20;
 /// must never make an allocation fail, as on the real device.
 const ARENA_PER_CAPACITY: u64 = 4;
 
-/// A device: also what a context handle points to.
+/// A device.
 #[derive(Debug)]
 pub(crate) struct Device {
+    ordinal: i32,
     arena: std::ops::Range<u64>,
     memory: Mutex<DeviceMemory>,
 }
@@ -60,6 +61,11 @@ pub(crate) fn owner(address: u64) -> Option<&'static Device> {
 }
 
 impl Device {
+    /// Its number, which is its handle too.
+    pub(crate) fn ordinal(&self) -> i32 {
+        self.ordinal
+    }
+
     /// Its memory, for one change.
     pub(crate) fn memory(&self) -> MutexGuard<'_, DeviceMemory> {
         self.memory.lock().unwrap_or_else(PoisonError::into_inner)
@@ -74,10 +80,12 @@ impl Device {
 
 fn make_devices() -> Result<Vec<Device>, Code> {
     let capacity = settings::number(CAPACITY, DEFAULT_CAPACITY);
-    (0..settings::number(DEVICES, 1))
-        .map(|_| {
+    let count = i32::try_from(settings::number(DEVICES, 1)).map_err(|_| Code::INVALID_VALUE)?;
+    (0..count)
+        .map(|ordinal| {
             let arena = reserve_addresses(capacity * ARENA_PER_CAPACITY)?;
             Ok(Device {
+                ordinal,
                 memory: Mutex::new(DeviceMemory::new(capacity, arena.clone())),
                 arena,
             })
@@ -86,8 +94,8 @@ fn make_devices() -> Result<Vec<Device>, Code> {
 }
 
 /// Reserves addresses that nothing can be read from, so that a device pointer is never a host
-/// pointer.
-fn reserve_addresses(bytes: u64) -> Result<std::ops::Range<u64>, Code> {
+/// pointer. They start and end on a page.
+pub(crate) fn reserve_addresses(bytes: u64) -> Result<std::ops::Range<u64>, Code> {
     let bytes = bytes.next_multiple_of(PAGE) + PAGE;
     let length = usize::try_from(bytes).map_err(|_| Code::OUT_OF_MEMORY)?;
     // SAFETY: a new anonymous mapping, placed by the kernel.

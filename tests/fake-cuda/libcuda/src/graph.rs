@@ -1,163 +1,219 @@
-//! Stream capture and graphs, as far as a host can see them: what a capturing stream is given
-//! becomes nodes, and a graph knows how many it has.
+//! Graphs: their nodes, and what is made ready to launch.
 
 use std::{
     collections::HashMap,
-    sync::{
-        LazyLock, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicUsize, Ordering::Relaxed},
-    },
+    sync::{LazyLock, Mutex, MutexGuard, PoisonError},
 };
 
 use fake_cuda_core::{Code, Outcome, abi::store, exports};
 
-use crate::context;
+use crate::{capture, context, graph_memory, new_handle};
 
-/// Capturing streams, and the nodes that each one has collected.
-static CAPTURES: LazyLock<Mutex<HashMap<usize, usize>>> = LazyLock::new(Mutex::default);
-/// How many streams capture, for the common case of none.
-static CAPTURING: AtomicUsize = AtomicUsize::new(0);
+/// One operation of a graph.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Node {
+    /// Takes so many bytes at an address, each time that the graph runs.
+    Allocation { address: u64, bytes: u64 },
+    /// Anything else.
+    Other,
+}
 
-/// What a graph or executable graph handle points to.
+/// A graph, or one that is ready to launch.
+#[derive(Clone, Debug, Default)]
 struct Graph {
-    nodes: usize,
+    /// Each node's handle, and what it does.
+    nodes: Vec<(usize, Node)>,
 }
 
-fn captures() -> MutexGuard<'static, HashMap<usize, usize>> {
-    CAPTURES.lock().unwrap_or_else(PoisonError::into_inner)
+static GRAPHS: LazyLock<Mutex<HashMap<usize, Graph>>> = LazyLock::new(Mutex::default);
+static EXECUTABLES: LazyLock<Mutex<HashMap<usize, Graph>>> = LazyLock::new(Mutex::default);
+
+fn lock(map: &'static Mutex<HashMap<usize, Graph>>) -> MutexGuard<'static, HashMap<usize, Graph>> {
+    map.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Notes one operation in the stream's capture, if it is capturing.
+/// Notes one operation in the stream's capture; `false` when there is none.
 #[inline]
-pub(crate) fn add_node_if_capturing(stream: usize) {
-    if CAPTURING.load(Relaxed) > 0
-        && let Some(nodes) = captures().get_mut(&stream)
-    {
-        *nodes += 1;
+pub(crate) fn add_node_if_capturing(stream: usize) -> bool {
+    capture::add(stream, || Node::Other)
+}
+
+/// An allocation in a captured stream: an address for the graph's runs. `None` without capture.
+pub(crate) fn allocate_if_capturing(stream: usize, bytes: u64) -> Option<Result<u64, Code>> {
+    if !capture::is_captured(stream) {
+        return None;
+    }
+    Some(graph_memory::address_for(bytes).inspect(|address| {
+        capture::add(stream, || Node::Allocation {
+            address: *address,
+            bytes,
+        });
+    }))
+}
+
+/// A free of a graph's memory in a captured stream; `false` when it is none.
+pub(crate) fn free_if_capturing(stream: usize, address: u64) -> bool {
+    graph_memory::is_of_graph(address) && capture::add(stream, || Node::Other)
+}
+
+/// Fails for a handle that is no graph.
+pub(crate) fn check(graph: usize) -> Outcome {
+    if lock(&GRAPHS).contains_key(&graph) {
+        Ok(())
+    } else {
+        Err(Code::INVALID_VALUE)
     }
 }
 
-fn instantiate(executable: *mut *const Graph, graph: *const Graph) -> Outcome {
+/// Adds captured nodes to a graph, or to a new one: its handle.
+pub(crate) fn complete(graph: Option<usize>, nodes: Vec<Node>) -> usize {
+    let handle = graph.unwrap_or_else(new_handle);
+    let mut graphs = lock(&GRAPHS);
+    let graph = graphs.entry(handle).or_default();
+    graph
+        .nodes
+        .extend(nodes.into_iter().map(|node| (new_handle(), node)));
+    handle
+}
+
+/// Adds a node to a graph: the node's handle.
+pub(crate) fn add(graph: usize, node: Node) -> Result<usize, Code> {
+    let mut graphs = lock(&GRAPHS);
+    let graph = graphs.get_mut(&graph).ok_or(Code::INVALID_VALUE)?;
+    let handle = new_handle();
+    graph.nodes.push((handle, node));
+    Ok(handle)
+}
+
+fn instantiate(executable: *mut usize, graph: usize) -> Outcome {
     context::current()?;
-    if graph.is_null() {
-        return Err(Code::INVALID_VALUE);
-    }
-    // SAFETY: a graph handle that this library gave out and the caller did not destroy.
-    let nodes = unsafe { (*graph).nodes };
+    let ready = lock(&GRAPHS)
+        .get(&graph)
+        .cloned()
+        .ok_or(Code::INVALID_VALUE)?;
+    let handle = new_handle();
     // SAFETY: the caller's pointer, as the real functions require.
-    unsafe {
-        store(
-            executable,
-            Box::into_raw(Box::new(Graph { nodes })).cast_const(),
-        )
-    }
-}
-
-fn launch(executable: *const Graph, stream: usize) -> Outcome {
-    context::current()?;
-    if executable.is_null() {
-        return Err(Code::INVALID_VALUE);
-    }
-    add_node_if_capturing(stream);
+    unsafe { store(executable, handle) }?;
+    lock(&EXECUTABLES).insert(handle, ready);
     Ok(())
 }
 
-fn destroy(graph: *mut Graph) -> Outcome {
-    if graph.is_null() {
-        return Err(Code::INVALID_VALUE);
+fn launch(executable: usize, stream: usize) -> Outcome {
+    let device = context::current()?;
+    let bytes = {
+        let executables = lock(&EXECUTABLES);
+        let graph = executables.get(&executable).ok_or(Code::INVALID_VALUE)?;
+        let allocated = graph.nodes.iter().map(|(_, node)| match node {
+            Node::Allocation { bytes, .. } => *bytes,
+            Node::Other => 0,
+        });
+        allocated.sum()
+    };
+    if add_node_if_capturing(stream) || bytes == 0 {
+        return Ok(());
     }
-    // SAFETY: a handle from `Box::into_raw` here, which the caller destroys once.
-    drop(unsafe { Box::from_raw(graph) });
-    Ok(())
+    graph_memory::run(device, executable, bytes)
 }
 
-fn begin_capture(stream: usize) -> Outcome {
-    context::current()?;
-    if captures().insert(stream, 0).is_some() {
-        return Err(Code::ILLEGAL_STATE);
+fn update(executable: usize, graph: usize) -> Outcome {
+    let new = lock(&GRAPHS)
+        .get(&graph)
+        .cloned()
+        .ok_or(Code::INVALID_VALUE)?;
+    let mut executables = lock(&EXECUTABLES);
+    let ready = executables
+        .get_mut(&executable)
+        .ok_or(Code::INVALID_VALUE)?;
+    if ready.nodes.len() != new.nodes.len() {
+        return Err(Code::GRAPH_EXEC_UPDATE_FAILURE);
     }
-    CAPTURING.fetch_add(1, Relaxed);
+    *ready = new;
     Ok(())
-}
-
-fn end_capture(stream: usize, graph: *mut *const Graph) -> Outcome {
-    let nodes = captures().remove(&stream).ok_or(Code::ILLEGAL_STATE)?;
-    CAPTURING.fetch_sub(1, Relaxed);
-    // SAFETY: the caller's pointer, as the real function requires.
-    unsafe { store(graph, Box::into_raw(Box::new(Graph { nodes })).cast_const()) }
 }
 
 exports! {
     unversioned;
 
-    /// Begins to collect what the stream is given.
-    fn cuStreamBeginCapture_v2(stream: usize, _mode: i32) {
-        begin_capture(stream)
-    }
-
-    /// The per-thread default stream's twin of [`cuStreamBeginCapture_v2`].
-    fn cuStreamBeginCapture_v2_ptsz(stream: usize, _mode: i32) {
-        begin_capture(stream)
-    }
-
-    /// Ends a capture: its graph.
-    fn cuStreamEndCapture(stream: usize, graph: *mut *const Graph) {
-        end_capture(stream, graph)
-    }
-
-    /// The per-thread default stream's twin of [`cuStreamEndCapture`].
-    fn cuStreamEndCapture_ptsz(stream: usize, graph: *mut *const Graph) {
-        end_capture(stream, graph)
-    }
-
-    /// 1 while the stream captures, else 0.
-    fn cuStreamIsCapturing(stream: usize, status: *mut i32) {
-        let capturing = CAPTURING.load(Relaxed) > 0 && captures().contains_key(&stream);
+    /// An empty graph.
+    fn cuGraphCreate(graph: *mut usize, _flags: u32) {
+        let handle = complete(None, Vec::new());
         // SAFETY: the caller's pointer, as the real function requires.
-        unsafe { store(status, i32::from(capturing)) }
+        unsafe { store(graph, handle) }
     }
 
-    /// Any mode is as good as another; the old one is handed back as it came.
-    fn cuThreadExchangeStreamCaptureMode(_mode: *mut i32) {
-        Ok(())
-    }
-
-    /// How many nodes the graph has; the nodes themselves are not handed out.
-    fn cuGraphGetNodes(graph: *const Graph, _nodes: *mut usize, count: *mut usize) {
-        if graph.is_null() {
+    /// The nodes of a graph, as many as there is room for, and how many that are; without room,
+    /// how many there are in all.
+    fn cuGraphGetNodes(graph: usize, nodes: *mut usize, count: *mut usize) {
+        let graphs = lock(&GRAPHS);
+        let known = graphs.get(&graph).ok_or(Code::INVALID_VALUE)?;
+        if count.is_null() {
             return Err(Code::INVALID_VALUE);
         }
-        // SAFETY: a graph handle that this library gave out and the caller did not destroy;
-        // `count` is the caller's pointer, as the real function requires.
-        unsafe { store(count, (*graph).nodes) }
+        if nodes.is_null() {
+            // SAFETY: not null, and the caller's pointer, as the real function requires.
+            return unsafe { store(count, known.nodes.len()) };
+        }
+        // SAFETY: not null, and the caller's array of `*count` elements.
+        unsafe {
+            let given = known.nodes.len().min(*count);
+            for (index, (node, _)) in known.nodes.iter().take(given).enumerate() {
+                nodes.add(index).write(*node);
+            }
+            store(count, given)
+        }
     }
 
-    /// Makes a graph executable.
-    fn cuGraphInstantiateWithFlags(
-        executable: *mut *const Graph,
-        graph: *const Graph,
-        _flags: u64,
+    /// Makes a graph ready to launch.
+    fn cuGraphInstantiate_v2(
+        executable: *mut usize, graph: usize, _node: *mut usize, _log: *mut u8, _length: usize,
     ) {
         instantiate(executable, graph)
     }
 
+    /// Makes a graph ready to launch.
+    fn cuGraphInstantiateWithFlags(executable: *mut usize, graph: usize, _flags: u64) {
+        instantiate(executable, graph)
+    }
+
+    /// Makes a graph ready to launch; parameters mean nothing here.
+    fn cuGraphInstantiateWithParams | cuGraphInstantiateWithParams_ptsz [_default] (
+        executable: *mut usize, graph: usize, parameters: *mut u64,
+    ) {
+        if parameters.is_null() {
+            return Err(Code::INVALID_VALUE);
+        }
+        instantiate(executable, graph)
+    }
+
     /// Launches a graph: one call, whatever it has inside.
-    fn cuGraphLaunch(executable: *const Graph, stream: usize) {
-        launch(executable, stream)
+    fn cuGraphLaunch | cuGraphLaunch_ptsz [default] (executable: usize, stream: usize) {
+        launch(executable, default.resolve(stream))
     }
 
-    /// The per-thread default stream's twin of [`cuGraphLaunch`].
-    fn cuGraphLaunch_ptsz(executable: *const Graph, stream: usize) {
-        launch(executable, stream)
+    /// Takes the memory that a launch would take.
+    fn cuGraphUpload | cuGraphUpload_ptsz [default] (executable: usize, stream: usize) {
+        launch(executable, default.resolve(stream))
     }
 
-    /// Forgets a graph.
-    fn cuGraphDestroy(graph: *mut Graph) {
-        destroy(graph)
+    /// Changes what a ready graph does, if the shape is the same.
+    fn cuGraphExecUpdate(executable: usize, graph: usize, _node: *mut usize, _result: *mut i32) {
+        update(executable, graph)
     }
 
-    /// Forgets an executable graph.
-    fn cuGraphExecDestroy(executable: *mut Graph) {
-        destroy(executable)
+    /// Changes what a ready graph does, if the shape is the same.
+    fn cuGraphExecUpdate_v2(executable: usize, graph: usize, _result: *mut u64) {
+        update(executable, graph)
+    }
+
+    /// Ends a graph.
+    fn cuGraphDestroy(graph: usize) {
+        lock(&GRAPHS).remove(&graph).map(|_| ()).ok_or(Code::INVALID_VALUE)
+    }
+
+    /// Ends a ready graph; its memory is unused from then on.
+    fn cuGraphExecDestroy(executable: usize) {
+        lock(&EXECUTABLES).remove(&executable).ok_or(Code::INVALID_VALUE)?;
+        graph_memory::end(executable);
+        Ok(())
     }
 }

@@ -3,12 +3,15 @@
 use std::ffi::c_void;
 
 use fake_cuda_core::{
-    Code, Outcome,
+    Code, DefaultStream, Outcome,
     abi::{Dim3, DriverLaunchConfig, is_launchable},
     exports,
 };
 
 use crate::{context, graph};
+
+/// `CUhostFn`
+type HostFunction = extern "C" fn(*mut c_void);
 
 #[inline]
 fn launch(function: usize, grid: Dim3, block: Dim3, stream: usize) -> Outcome {
@@ -23,69 +26,74 @@ fn launch(function: usize, grid: Dim3, block: Dim3, stream: usize) -> Outcome {
     Ok(())
 }
 
-fn launch_configured(config: *const DriverLaunchConfig, function: usize) -> Outcome {
+fn run_host_function(stream: usize, function: Option<HostFunction>, data: *mut c_void) -> Outcome {
+    context::current()?;
+    let function = function.ok_or(Code::INVALID_VALUE)?;
+    if !graph::add_node_if_capturing(stream) {
+        function(data);
+    }
+    Ok(())
+}
+
+fn launch_configured(
+    default: DefaultStream,
+    config: *const DriverLaunchConfig,
+    function: usize,
+) -> Outcome {
     if config.is_null() {
         return Err(Code::INVALID_VALUE);
     }
     // SAFETY: not null, and the caller's structure, as the real function requires.
     let config = unsafe { &*config };
-    launch(function, config.grid, config.block, config.stream)
+    launch(
+        function,
+        config.grid,
+        config.block,
+        default.resolve(config.stream),
+    )
 }
 
 exports! {
     unversioned;
 
     /// Launches.
-    fn cuLaunchKernel(
+    fn cuLaunchKernel | cuLaunchKernel_ptsz [default] (
         function: usize, grid_x: u32, grid_y: u32, grid_z: u32, block_x: u32, block_y: u32,
         block_z: u32, _shared: u32, stream: usize, _parameters: *const c_void,
         _extra: *const c_void,
     ) {
         let grid = Dim3 { x: grid_x, y: grid_y, z: grid_z };
-        launch(function, grid, Dim3 { x: block_x, y: block_y, z: block_z }, stream)
-    }
-
-    /// The per-thread default stream's twin of [`cuLaunchKernel`].
-    fn cuLaunchKernel_ptsz(
-        function: usize, grid_x: u32, grid_y: u32, grid_z: u32, block_x: u32, block_y: u32,
-        block_z: u32, _shared: u32, stream: usize, _parameters: *const c_void,
-        _extra: *const c_void,
-    ) {
-        let grid = Dim3 { x: grid_x, y: grid_y, z: grid_z };
-        launch(function, grid, Dim3 { x: block_x, y: block_y, z: block_z }, stream)
+        launch(function, grid, Dim3 { x: block_x, y: block_y, z: block_z }, default.resolve(stream))
     }
 
     /// Launches with attributes.
-    fn cuLaunchKernelEx(
+    fn cuLaunchKernelEx | cuLaunchKernelEx_ptsz [default] (
         config: *const DriverLaunchConfig, function: usize, _parameters: *const c_void,
         _extra: *const c_void,
     ) {
-        launch_configured(config, function)
-    }
-
-    /// The per-thread default stream's twin of [`cuLaunchKernelEx`].
-    fn cuLaunchKernelEx_ptsz(
-        config: *const DriverLaunchConfig, function: usize, _parameters: *const c_void,
-        _extra: *const c_void,
-    ) {
-        launch_configured(config, function)
+        launch_configured(default, config, function)
     }
 
     /// Launches blocks that may wait for each other.
-    fn cuLaunchCooperativeKernel(
+    fn cuLaunchCooperativeKernel | cuLaunchCooperativeKernel_ptsz [default] (
         function: usize, grid_x: u32, grid_y: u32, grid_z: u32, block_x: u32, block_y: u32,
         block_z: u32, _shared: u32, stream: usize, _parameters: *const c_void,
     ) {
         let grid = Dim3 { x: grid_x, y: grid_y, z: grid_z };
-        launch(function, grid, Dim3 { x: block_x, y: block_y, z: block_z }, stream)
+        launch(function, grid, Dim3 { x: block_x, y: block_y, z: block_z }, default.resolve(stream))
     }
 
-    /// The per-thread default stream's twin of [`cuLaunchCooperativeKernel`].
-    fn cuLaunchCooperativeKernel_ptsz(
-        function: usize, grid_x: u32, grid_y: u32, grid_z: u32, block_x: u32, block_y: u32,
-        block_z: u32, _shared: u32, stream: usize, _parameters: *const c_void,
+    /// The function runs at once; in a capture it never does.
+    fn cuLaunchHostFunc | cuLaunchHostFunc_ptsz [default] (
+        stream: usize, function: Option<HostFunction>, data: *mut c_void,
     ) {
-        let grid = Dim3 { x: grid_x, y: grid_y, z: grid_z };
-        launch(function, grid, Dim3 { x: block_x, y: block_y, z: block_z }, stream)
+        run_host_function(default.resolve(stream), function, data)
+    }
+
+    /// As [`cuLaunchHostFunc`]; how the device waits means nothing here.
+    fn cuLaunchHostFunc_v2 | cuLaunchHostFunc_v2_ptsz [default] (
+        stream: usize, function: Option<HostFunction>, data: *mut c_void, _mode: u32,
+    ) {
+        run_host_function(default.resolve(stream), function, data)
     }
 }

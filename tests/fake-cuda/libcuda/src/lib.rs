@@ -1,16 +1,28 @@
 //! A fake `libcuda.so.1`: the driver's calls, counted and answered from books, without a
 //! device. See `tests/fake-cuda/README.md`.
 
+mod array;
+mod capture;
 mod context;
 mod copy;
+mod copy_batch;
+mod copy_shaped;
 mod device_memory;
 mod devices;
 mod graph;
+mod graph_memory;
+mod host;
+mod identity;
+mod ipc;
 mod launch;
 mod memory;
 mod module;
+mod multicast;
+mod pool;
 mod proc_address;
+mod set;
 mod stream;
+mod vmm;
 
 use std::ffi::{c_char, c_void};
 
@@ -27,16 +39,33 @@ fn run(call: &Call, body: impl FnOnce() -> Outcome) -> i32 {
     }
 }
 
+/// A handle that is unlike every other one, and never freed.
+fn new_handle() -> usize {
+    Box::into_raw(Box::new(0u64)) as usize
+}
+
 fn calls() -> impl Iterator<Item = &'static Call> {
     [
+        array::CALLS,
+        capture::CALLS,
         context::CALLS,
         copy::CALLS,
+        copy_batch::CALLS,
+        copy_shaped::CALLS,
         graph::CALLS,
+        graph_memory::CALLS,
+        host::CALLS,
+        identity::CALLS,
+        ipc::CALLS,
         launch::CALLS,
         memory::CALLS,
         module::CALLS,
+        multicast::CALLS,
+        pool::CALLS,
         proc_address::CALLS,
+        set::CALLS,
         stream::CALLS,
+        vmm::CALLS,
     ]
     .into_iter()
     .flatten()

@@ -1,18 +1,28 @@
-//! Device memory and pinned host memory.
+//! Device and managed memory.
 
 use std::{
-    collections::HashMap,
-    ffi::c_void,
-    ptr,
-    sync::{LazyLock, Mutex, PoisonError},
+    collections::HashSet,
+    sync::{
+        LazyLock, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicUsize, Ordering::Relaxed},
+    },
 };
 
 use fake_cuda_core::{Code, Outcome, abi::store, exports};
 
-use crate::{context, devices};
+use crate::{context, devices, host, pool};
 
-/// Pinned host blocks: address to bytes.
-static PINNED: LazyLock<Mutex<HashMap<u64, usize>>> = LazyLock::new(Mutex::default);
+/// Bytes from row to row are a multiple of this, as on the real device.
+const PITCH: usize = 512;
+
+/// Managed blocks. They are host memory here: a real device's pages are taken at its first
+/// touch, and nothing touches them.
+static MANAGED: LazyLock<Mutex<HashSet<u64>>> = LazyLock::new(Mutex::default);
+static MANAGED_BLOCKS: AtomicUsize = AtomicUsize::new(0);
+
+fn managed() -> MutexGuard<'static, HashSet<u64>> {
+    MANAGED.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 fn allocate(address: *mut u64, size: usize) -> Outcome {
     let device = context::current()?;
@@ -23,19 +33,32 @@ fn allocate(address: *mut u64, size: usize) -> Outcome {
         .memory()
         .take(size as u64)
         .ok_or(Code::OUT_OF_MEMORY)?;
+    context::note_block(block);
     // SAFETY: not null, and the caller's pointer, as the real function requires.
     unsafe { store(address, block) }
 }
 
-/// Frees on the device that owns the address, whichever is current.
-fn free(address: u64) -> Outcome {
-    context::current()?;
-    let freed = devices::owner(address).is_some_and(|device| device.memory().give_back(address));
-    if freed {
-        Ok(())
-    } else {
-        Err(Code::INVALID_VALUE)
+fn free_managed(address: u64) -> bool {
+    if MANAGED_BLOCKS.load(Relaxed) == 0 || !managed().remove(&address) {
+        return false;
     }
+    MANAGED_BLOCKS.fetch_sub(1, Relaxed);
+    host::give_back(address)
+}
+
+/// Frees on the device that owns the address, whichever is current.
+pub(crate) fn free(address: u64) -> Outcome {
+    context::current()?;
+    if let Some(outcome) = pool::free_at_once(address) {
+        return outcome;
+    }
+    let freed = devices::owner(address).is_some_and(|device| device.memory().give_back(address))
+        || free_managed(address);
+    if !freed {
+        return Err(Code::INVALID_VALUE);
+    }
+    context::forget_block(address);
+    Ok(())
 }
 
 exports! {
@@ -44,6 +67,33 @@ exports! {
     /// Allocates on the calling thread's device.
     fn cuMemAlloc_v2(address: *mut u64, size: usize) {
         allocate(address, size)
+    }
+
+    /// Allocates rows on the calling thread's device.
+    fn cuMemAllocPitch_v2(
+        address: *mut u64, pitch: *mut usize, width: usize, height: usize, _element: u32,
+    ) {
+        if pitch.is_null() || width == 0 || height == 0 {
+            return Err(Code::INVALID_VALUE);
+        }
+        let row = width.checked_next_multiple_of(PITCH).ok_or(Code::OUT_OF_MEMORY)?;
+        allocate(address, row.checked_mul(height).ok_or(Code::OUT_OF_MEMORY)?)?;
+        // SAFETY: not null, and the caller's pointer, as the real function requires.
+        unsafe { store(pitch, row) }
+    }
+
+    /// Memory that the host can really use.
+    fn cuMemAllocManaged(address: *mut u64, size: usize, flags: u32) {
+        context::current()?;
+        // CU_MEM_ATTACH_GLOBAL, CU_MEM_ATTACH_HOST
+        if address.is_null() || size == 0 || !matches!(flags, 1 | 2) {
+            return Err(Code::INVALID_VALUE);
+        }
+        let block = host::take(size)?;
+        managed().insert(block);
+        MANAGED_BLOCKS.fetch_add(1, Relaxed);
+        // SAFETY: not null, and the caller's pointer, as the real function requires.
+        unsafe { store(address, block) }
     }
 
     /// Frees a block of any device.
@@ -59,60 +109,5 @@ exports! {
             store(free, memory.free())?;
             store(total, memory.capacity())
         }
-    }
-
-    /// Allocates as [`cuMemAlloc_v2`] does: the stream's order is the calls' order here.
-    fn cuMemAllocAsync(address: *mut u64, size: usize, _stream: usize) {
-        allocate(address, size)
-    }
-
-    /// The per-thread default stream's twin of [`cuMemAllocAsync`].
-    fn cuMemAllocAsync_ptsz(address: *mut u64, size: usize, _stream: usize) {
-        allocate(address, size)
-    }
-
-    /// Frees as [`cuMemFree_v2`] does.
-    fn cuMemFreeAsync(address: u64, _stream: usize) {
-        free(address)
-    }
-
-    /// The per-thread default stream's twin of [`cuMemFreeAsync`].
-    fn cuMemFreeAsync_ptsz(address: u64, _stream: usize) {
-        free(address)
-    }
-
-    /// Host memory that can really be used.
-    fn cuMemHostAlloc(address: *mut *mut c_void, size: usize, _flags: u32) {
-        context::current()?;
-        if address.is_null() || size == 0 {
-            return Err(Code::INVALID_VALUE);
-        }
-        // SAFETY: a new anonymous mapping, placed by the kernel.
-        let block = unsafe {
-            libc::mmap(
-                ptr::null_mut(),
-                size,
-                libc::PROT_READ | libc::PROT_WRITE,
-                libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
-                -1,
-                0,
-            )
-        };
-        if block == libc::MAP_FAILED {
-            return Err(Code::OUT_OF_MEMORY);
-        }
-        PINNED.lock().unwrap_or_else(PoisonError::into_inner).insert(block as u64, size);
-        // SAFETY: not null, and the caller's pointer, as the real function requires.
-        unsafe { store(address, block) }
-    }
-
-    /// Gives pinned host memory back.
-    fn cuMemFreeHost(address: *mut c_void) {
-        context::current()?;
-        let mut pinned = PINNED.lock().unwrap_or_else(PoisonError::into_inner);
-        let size = pinned.remove(&(address as u64)).ok_or(Code::INVALID_VALUE)?;
-        // SAFETY: the whole of a mapping that `cuMemHostAlloc` made and nobody unmapped since.
-        unsafe { libc::munmap(address, size) };
-        Ok(())
     }
 }

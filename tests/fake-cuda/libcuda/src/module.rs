@@ -3,22 +3,24 @@
 
 use std::{
     collections::HashMap,
-    ffi::{CStr, CString, c_char, c_void},
+    ffi::{CStr, CString, OsStr, c_char, c_void},
+    os::unix::ffi::OsStrExt as _,
+    path::Path,
     sync::{LazyLock, Mutex, PoisonError},
 };
 
 use fake_cuda_core::{Code, Outcome, abi::store, exports};
 
-use crate::context;
+use crate::{context, devices::Device, new_handle};
 
 /// Kernel handles of a module or library and their names; looking a name up twice gives one
 /// handle.
 static KERNELS: LazyLock<Mutex<HashMap<(usize, CString), usize>>> = LazyLock::new(Mutex::default);
 
-/// A handle that is unlike every other one, and never freed.
-fn new_handle() -> usize {
-    Box::into_raw(Box::new(0u64)) as usize
-}
+/// Bytes of every variable.
+const VARIABLE: usize = 64 << 10;
+/// Variables by handle and device: where they are.
+static VARIABLES: LazyLock<Mutex<HashMap<(usize, i32), u64>>> = LazyLock::new(Mutex::default);
 
 fn load(handle: *mut usize, image: *const c_void) -> Outcome {
     if image.is_null() {
@@ -26,6 +28,37 @@ fn load(handle: *mut usize, image: *const c_void) -> Outcome {
     }
     // SAFETY: the caller's pointer, as the real functions require.
     unsafe { store(handle, new_handle()) }
+}
+
+/// A file is loaded if it is there; nobody reads it.
+fn load_file(handle: *mut usize, path: *const c_char) -> Outcome {
+    if path.is_null() {
+        return Err(Code::INVALID_VALUE);
+    }
+    // SAFETY: not null, and a string of the caller, as the real functions require.
+    let path = unsafe { CStr::from_ptr(path) };
+    if !Path::new(OsStr::from_bytes(path.to_bytes())).exists() {
+        return Err(Code::FILE_NOT_FOUND);
+    }
+    // SAFETY: the caller's pointer, as the real functions require.
+    unsafe { store(handle, new_handle()) }
+}
+
+/// Kernels of a module or library that were looked up: there are no others here.
+fn enumerate(kernels: *mut usize, room: u32, container: usize) -> Outcome {
+    if kernels.is_null() || container == 0 {
+        return Err(Code::INVALID_VALUE);
+    }
+    let known = KERNELS.lock().unwrap_or_else(PoisonError::into_inner);
+    let of_container = known
+        .iter()
+        .filter(|((other, _), _)| *other == container)
+        .map(|(_, kernel)| *kernel);
+    for (index, kernel) in of_container.take(room as usize).enumerate() {
+        // SAFETY: the caller's array has `room` elements, as the real functions require.
+        unsafe { kernels.add(index).write(kernel) };
+    }
+    Ok(())
 }
 
 fn look_up(kernel: *mut usize, container: usize, name: *const c_char) -> Outcome {
@@ -56,13 +89,81 @@ fn name_of(name: *mut *const c_char, handle: usize) -> Outcome {
     unsafe { store(name, text.as_ptr()) }
 }
 
+/// Every variable is found on the current device, and has [`VARIABLE`] bytes.
+fn variable(address: *mut u64, size: *mut usize, container: usize, name: *const c_char) -> Outcome {
+    let device = context::current()?;
+    let mut key = 0;
+    look_up(&raw mut key, container, name)?;
+    let mut variables = VARIABLES.lock().unwrap_or_else(PoisonError::into_inner);
+    let found = match variables.get(&(key, device.ordinal())) {
+        Some(found) => *found,
+        None => device
+            .memory()
+            .take(VARIABLE as u64)
+            .ok_or(Code::OUT_OF_MEMORY)?,
+    };
+    variables.insert((key, device.ordinal()), found);
+    if !size.is_null() {
+        // SAFETY: not null, and the caller's pointer, as the real functions require.
+        unsafe { size.write(VARIABLE) };
+    }
+    // SAFETY: the caller's pointer, as the real functions require.
+    unsafe { store(address, found) }
+}
+
+/// Forgets where variables are on a device.
+pub(crate) fn forget(device: &Device) {
+    let mut variables = VARIABLES.lock().unwrap_or_else(PoisonError::into_inner);
+    variables.retain(|(_, ordinal), _| *ordinal != device.ordinal());
+}
+
 exports! {
     unversioned;
+
+    /// Finds any variable.
+    fn cuModuleGetGlobal_v2(
+        address: *mut u64, size: *mut usize, module: usize, name: *const c_char,
+    ) {
+        variable(address, size, module, name)
+    }
+
+    /// Finds any variable.
+    fn cuLibraryGetGlobal(
+        address: *mut u64, size: *mut usize, library: usize, name: *const c_char,
+    ) {
+        variable(address, size, library, name)
+    }
 
     /// Loads anything.
     fn cuModuleLoadData(module: *mut usize, image: *const c_void) {
         context::current()?;
         load(module, image)
+    }
+
+    /// Loads any file.
+    fn cuModuleLoad(module: *mut usize, path: *const c_char) {
+        context::current()?;
+        load_file(module, path)
+    }
+
+    /// Loads anything; options mean nothing here.
+    fn cuModuleLoadDataEx(
+        module: *mut usize, image: *const c_void, _count: u32, _options: *const c_void,
+        _values: *const c_void,
+    ) {
+        context::current()?;
+        load(module, image)
+    }
+
+    /// Loads anything.
+    fn cuModuleLoadFatBinary(module: *mut usize, image: *const c_void) {
+        context::current()?;
+        load(module, image)
+    }
+
+    /// The kernels that were looked up in the module.
+    fn cuModuleEnumerateFunctions(functions: *mut usize, room: u32, module: usize) {
+        enumerate(functions, room, module)
     }
 
     /// Forgets nothing: handles stay valid.
@@ -88,6 +189,31 @@ exports! {
         _count: u32,
     ) {
         load(library, code)
+    }
+
+    /// Loads any file, for all devices.
+    fn cuLibraryLoadFromFile(
+        library: *mut usize,
+        path: *const c_char,
+        _jit_options: *const c_void,
+        _jit_values: *const c_void,
+        _jit_count: u32,
+        _options: *const c_void,
+        _values: *const c_void,
+        _count: u32,
+    ) {
+        load_file(library, path)
+    }
+
+    /// The library's module in the current context: a handle of its own.
+    fn cuLibraryGetModule(module: *mut usize, library: usize) {
+        context::current()?;
+        look_up(module, library, c"module of the current context".as_ptr())
+    }
+
+    /// The kernels that were looked up in the library.
+    fn cuLibraryEnumerateKernels(kernels: *mut usize, room: u32, library: usize) {
+        enumerate(kernels, room, library)
     }
 
     /// Forgets nothing: handles stay valid.

@@ -3,18 +3,24 @@
 
 use fake_cuda_core::{Outcome, abi::store, exports};
 
-use crate::context;
+use crate::{capture, context, new_handle, pool};
 
 /// A handle that is unlike every other one.
 fn create(handle: *mut usize) -> Outcome {
     context::current()?;
-    let new = Box::into_raw(Box::new(0u64)) as usize;
     // SAFETY: the caller's pointer, as the real functions require.
-    unsafe { store(handle, new) }
+    unsafe { store(handle, new_handle()) }
 }
 
 fn nothing_to_wait_for() -> Outcome {
     context::current().map(|_| ())
+}
+
+fn synchronize(stream: usize) -> Outcome {
+    let device = context::current()?;
+    capture::forbid_wait(stream)?;
+    pool::settle(device);
+    Ok(())
 }
 
 exports! {
@@ -35,14 +41,9 @@ exports! {
         nothing_to_wait_for()
     }
 
-    /// Nothing is ever running.
-    fn cuStreamSynchronize(_stream: usize) {
-        nothing_to_wait_for()
-    }
-
-    /// The per-thread default stream's twin of [`cuStreamSynchronize`].
-    fn cuStreamSynchronize_ptsz(_stream: usize) {
-        nothing_to_wait_for()
+    /// Nothing is ever running; pools give back what they do not keep.
+    fn cuStreamSynchronize | cuStreamSynchronize_ptsz [default] (stream: usize) {
+        synchronize(default.resolve(stream))
     }
 
     /// Always done.
@@ -50,9 +51,12 @@ exports! {
         nothing_to_wait_for()
     }
 
-    /// The event has always happened.
-    fn cuStreamWaitEvent(_stream: usize, _event: usize, _flags: u32) {
-        nothing_to_wait_for()
+    /// The event has always happened; one of a capture takes the stream into it.
+    fn cuStreamWaitEvent | cuStreamWaitEvent_ptsz [default] (
+        stream: usize, event: usize, _flags: u32,
+    ) {
+        context::current()?;
+        capture::wait(default.resolve(stream), event)
     }
 
     /// A new event.
@@ -65,9 +69,20 @@ exports! {
         nothing_to_wait_for()
     }
 
-    /// Happens at once.
-    fn cuEventRecord(_event: usize, _stream: usize) {
-        nothing_to_wait_for()
+    /// Happens at once; in a captured stream it belongs to the capture.
+    fn cuEventRecord | cuEventRecord_ptsz [default] (event: usize, stream: usize) {
+        context::current()?;
+        capture::record(default.resolve(stream), event);
+        Ok(())
+    }
+
+    /// As [`cuEventRecord`]; flags mean nothing here.
+    fn cuEventRecordWithFlags | cuEventRecordWithFlags_ptsz [default] (
+        event: usize, stream: usize, _flags: u32,
+    ) {
+        context::current()?;
+        capture::record(default.resolve(stream), event);
+        Ok(())
     }
 
     /// Always done.
@@ -75,8 +90,11 @@ exports! {
         nothing_to_wait_for()
     }
 
-    /// Nothing is ever running.
-    fn cuEventSynchronize(_event: usize) {
-        nothing_to_wait_for()
+    /// Nothing is ever running; pools give back what they do not keep.
+    fn cuEventSynchronize(event: usize) {
+        let device = context::current()?;
+        capture::forbid_wait_for_event(event)?;
+        pool::settle(device);
+        Ok(())
     }
 }

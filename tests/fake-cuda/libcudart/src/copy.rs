@@ -1,13 +1,10 @@
 //! Copies: the driver function is chosen by direction, as the real runtime does it.
 
-use fake_cuda_core::{Code, Outcome, exports};
+use fake_cuda_core::{Code, DefaultStream, Outcome, exports};
 
-use crate::{
-    device::ready,
-    driver::DefaultStream::{self, Legacy, PerThread},
-};
+use crate::device::{context, ready};
 
-fn copy(default: DefaultStream, to: u64, from: u64, size: usize, kind: i32) -> Outcome {
+pub(crate) fn copy(default: DefaultStream, to: u64, from: u64, size: usize, kind: i32) -> Outcome {
     let driver = ready()?.on(default);
     let function = match kind {
         0 | 4 => driver.memcpy, // cudaMemcpyHostToHost, cudaMemcpyDefault
@@ -20,7 +17,7 @@ fn copy(default: DefaultStream, to: u64, from: u64, size: usize, kind: i32) -> O
     Code::outcome(unsafe { function(to, from, size) })
 }
 
-fn copy_async(
+pub(crate) fn copy_async(
     default: DefaultStream,
     to: u64,
     from: u64,
@@ -44,22 +41,34 @@ exports! {
     versioned;
 
     /// Copies.
-    fn cudaMemcpy(to: u64, from: u64, size: usize, kind: i32) {
-        copy(Legacy, to, from, size, kind)
-    }
-
-    /// The per-thread default stream's twin of [`cudaMemcpy`].
-    fn cudaMemcpy_ptds(to: u64, from: u64, size: usize, kind: i32) {
-        copy(PerThread, to, from, size, kind)
+    fn cudaMemcpy | cudaMemcpy_ptds [default] (to: u64, from: u64, size: usize, kind: i32) {
+        copy(default, to, from, size, kind)
     }
 
     /// Copies in a stream.
-    fn cudaMemcpyAsync(to: u64, from: u64, size: usize, kind: i32, stream: usize) {
-        copy_async(Legacy, to, from, size, kind, stream)
+    fn cudaMemcpyAsync | cudaMemcpyAsync_ptsz [default] (to: u64, from: u64, size: usize, kind: i32, stream: usize) {
+        copy_async(default, to, from, size, kind, stream)
     }
 
-    /// The per-thread default stream's twin of [`cudaMemcpyAsync`].
-    fn cudaMemcpyAsync_ptsz(to: u64, from: u64, size: usize, kind: i32, stream: usize) {
-        copy_async(PerThread, to, from, size, kind, stream)
+    /// Copies between devices.
+    fn cudaMemcpyPeer(to: u64, to_device: i32, from: u64, from_device: i32, size: usize) {
+        let driver = ready()?;
+        let (to_context, from_context) =
+            (context(driver, to_device)?, context(driver, from_device)?);
+        let copy = driver.on(DefaultStream::Legacy).memcpy_peer;
+        // SAFETY: the driver's function; addresses and contexts are only numbers to it.
+        Code::outcome(unsafe { copy(to, to_context, from, from_context, size) })
+    }
+
+    /// Copies between devices in a stream.
+    fn cudaMemcpyPeerAsync(
+        to: u64, to_device: i32, from: u64, from_device: i32, size: usize, stream: usize,
+    ) {
+        let driver = ready()?;
+        let (to_context, from_context) =
+            (context(driver, to_device)?, context(driver, from_device)?);
+        let copy = driver.on(DefaultStream::Legacy).memcpy_peer_async;
+        // SAFETY: the driver's function; addresses and contexts are only numbers to it.
+        Code::outcome(unsafe { copy(to, to_context, from, from_context, size, stream) })
     }
 }

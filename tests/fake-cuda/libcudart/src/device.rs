@@ -11,7 +11,7 @@ use std::{
 
 use fake_cuda_core::{Code, abi::store, exports};
 
-use crate::{driver::Driver, kernels};
+use crate::{driver::Driver, kernels, variables};
 
 /// What [`BOUND`] holds while the thread has no context.
 const NO_DEVICE: i32 = -1;
@@ -26,6 +26,11 @@ thread_local! {
 /// Primary contexts of this process, by device.
 static CONTEXTS: Mutex<BTreeMap<i32, usize>> = Mutex::new(BTreeMap::new());
 
+/// The device that the thread chose.
+pub(crate) fn chosen() -> i32 {
+    CHOSEN.get()
+}
+
 /// The driver, with the thread's device current.
 #[inline]
 pub(crate) fn ready() -> Result<&'static Driver, Code> {
@@ -39,21 +44,25 @@ pub(crate) fn ready() -> Result<&'static Driver, Code> {
 
 #[cold]
 fn bind(driver: &Driver, device: i32) -> Result<(), Code> {
-    let mut contexts = CONTEXTS.lock().unwrap_or_else(PoisonError::into_inner);
-    let context = if let Some(context) = contexts.get(&device) {
-        *context
-    } else {
-        let mut context = 0;
-        // SAFETY: the driver's function, and a pointer to a local.
-        let code = unsafe { (driver.functions.primary_ctx_retain)(&raw mut context, device) };
-        Code::outcome(code)?;
-        contexts.insert(device, context);
-        context
-    };
+    let context = context(driver, device)?;
     // SAFETY: the driver's function, and a context that it gave out.
     Code::outcome(unsafe { (driver.functions.ctx_set_current)(context) })?;
     BOUND.set(device);
     kernels::load_registered(driver)
+}
+
+/// A device's primary context, made at its first use.
+pub(crate) fn context(driver: &Driver, device: i32) -> Result<usize, Code> {
+    let mut contexts = CONTEXTS.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(context) = contexts.get(&device) {
+        return Ok(*context);
+    }
+    let mut context = 0;
+    // SAFETY: the driver's function, and a pointer to a local.
+    let code = unsafe { (driver.functions.primary_ctx_retain)(&raw mut context, device) };
+    Code::outcome(code)?;
+    contexts.insert(device, context);
+    Ok(context)
 }
 
 fn device_count(driver: &Driver) -> Result<i32, Code> {
@@ -101,6 +110,7 @@ exports! {
         let device = CHOSEN.get();
         CONTEXTS.lock().unwrap_or_else(PoisonError::into_inner).remove(&device);
         BOUND.set(NO_DEVICE);
+        variables::forget(device);
         // SAFETY: the driver's function; it takes no pointers.
         Code::outcome(unsafe { (driver.functions.primary_ctx_reset)(device) })
     }

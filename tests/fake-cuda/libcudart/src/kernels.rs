@@ -143,6 +143,15 @@ fn driver_function(driver: &Driver, library: usize, name: &CStr) -> Result<usize
     Ok(function)
 }
 
+/// The driver's library (module in CUDA 11) of a registered image.
+pub(crate) fn library_of(driver: &Driver, image: usize) -> Result<usize, Code> {
+    registered()
+        .images
+        .get_mut(&image)
+        .ok_or(Code::INVALID_SYMBOL)?
+        .load(driver)
+}
+
 /// Loads what is registered and not loaded yet, when a context is made.
 pub(crate) fn load_registered(driver: &Driver) -> Result<(), Code> {
     registered()

@@ -3,16 +3,12 @@
 use std::ffi::c_void;
 
 use fake_cuda_core::{
-    Code, Outcome,
+    Code, DefaultStream, Outcome,
     abi::{Dim3, DriverLaunchConfig, RuntimeLaunchConfig, is_launchable},
     exports,
 };
 
-use crate::{
-    device::ready,
-    driver::DefaultStream::{self, Legacy, PerThread},
-    kernels,
-};
+use crate::{device::ready, kernels};
 
 #[inline]
 fn launch(
@@ -109,49 +105,60 @@ exports! {
     versioned;
 
     /// Launches.
-    fn cudaLaunchKernel(
+    fn cudaLaunchKernel | cudaLaunchKernel_ptsz [default] (
         stub: usize, grid: Dim3, block: Dim3, arguments: *const c_void, shared: usize,
         stream: usize,
     ) {
-        launch(Legacy, stub, grid, block, arguments, shared, stream)
-    }
-
-    /// The per-thread default stream's twin of [`cudaLaunchKernel`].
-    fn cudaLaunchKernel_ptsz(
-        stub: usize, grid: Dim3, block: Dim3, arguments: *const c_void, shared: usize,
-        stream: usize,
-    ) {
-        launch(PerThread, stub, grid, block, arguments, shared, stream)
+        launch(default, stub, grid, block, arguments, shared, stream)
     }
 
     /// Launches with attributes.
-    fn cudaLaunchKernelExC(
+    fn cudaLaunchKernelExC | cudaLaunchKernelExC_ptsz [default] (
         config: *const RuntimeLaunchConfig, stub: usize, arguments: *const c_void,
     ) {
-        launch_configured(Legacy, config, stub, arguments)
-    }
-
-    /// The per-thread default stream's twin of [`cudaLaunchKernelExC`].
-    fn cudaLaunchKernelExC_ptsz(
-        config: *const RuntimeLaunchConfig, stub: usize, arguments: *const c_void,
-    ) {
-        launch_configured(PerThread, config, stub, arguments)
+        launch_configured(default, config, stub, arguments)
     }
 
     /// Launches blocks that may wait for each other.
-    fn cudaLaunchCooperativeKernel(
+    fn cudaLaunchCooperativeKernel | cudaLaunchCooperativeKernel_ptsz [default] (
         stub: usize, grid: Dim3, block: Dim3, arguments: *const c_void, shared: usize,
         stream: usize,
     ) {
-        launch_cooperative(Legacy, stub, grid, block, arguments, shared, stream)
+        launch_cooperative(default, stub, grid, block, arguments, shared, stream)
     }
 
-    /// The per-thread default stream's twin of [`cudaLaunchCooperativeKernel`].
-    fn cudaLaunchCooperativeKernel_ptsz(
-        stub: usize, grid: Dim3, block: Dim3, arguments: *const c_void, shared: usize,
-        stream: usize,
+    /// Puts a function of the host into a stream.
+    fn cudaLaunchHostFunc | cudaLaunchHostFunc_ptsz [default] (
+        stream: usize, function: usize, data: *mut c_void,
     ) {
-        launch_cooperative(PerThread, stub, grid, block, arguments, shared, stream)
+        // SAFETY: the driver's function; the caller vouches for its own.
+        Code::outcome(unsafe {
+            (ready()?.on(default).launch_host_function)(stream, function, data)
+        })
+    }
+}
+
+/// What CUDA 13.4 added.
+#[cfg(cuda13)]
+pub(crate) mod since_13 {
+    use std::ffi::c_void;
+
+    use fake_cuda_core::{Code, exports};
+
+    use crate::device::ready;
+
+    exports! {
+        versioned;
+
+        /// Puts a function of the host into a stream, with a way for the device to wait.
+        fn cudaLaunchHostFunc_v2 | cudaLaunchHostFunc_v2_ptsz [default] (
+            stream: usize, function: usize, data: *mut c_void, mode: u32,
+        ) {
+            // SAFETY: the driver's function; the caller vouches for its own.
+            Code::outcome(unsafe {
+                (ready()?.on(default).launch_host_function_13)(stream, function, data, mode)
+            })
+        }
     }
 }
 

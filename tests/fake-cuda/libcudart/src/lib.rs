@@ -1,16 +1,29 @@
 //! A fake `libcudart.so`: the runtime's calls, counted, passed on to `libcuda.so.1` as the
 //! real runtime passes them on. See `tests/fake-cuda/README.md`.
 
+mod array;
 mod copy;
+#[cfg(not(cuda11))]
+mod copy_batch;
+mod copy_shaped;
+mod copy_symbol;
 mod device;
 mod driver;
 mod error;
 mod graph;
+mod host;
+mod identity;
+mod ipc;
 mod kernels;
 mod launch;
+#[cfg(not(cuda11))]
+mod library;
 mod memory;
+mod pool;
+mod set;
 mod stream;
 mod unmodelled;
+mod variables;
 
 use std::ffi::{c_char, c_void};
 
@@ -34,18 +47,41 @@ fn run(call: &Call, body: impl FnOnce() -> Outcome) -> i32 {
 
 fn calls() -> impl Iterator<Item = &'static Call> {
     [
+        array::CALLS,
         copy::CALLS,
+        #[cfg(not(cuda11))]
+        copy_batch::CALLS,
+        #[cfg(cuda13)]
+        copy_batch::since_13::CALLS,
+        copy_shaped::CALLS,
+        copy_symbol::CALLS,
         device::CALLS,
+        #[cfg(not(cuda11))]
+        driver::since_12::CALLS,
         graph::CALLS,
+        #[cfg(cuda11)]
+        graph::before_12::CALLS,
+        #[cfg(not(cuda11))]
+        graph::since_12::CALLS,
+        host::CALLS,
+        identity::CALLS,
+        #[cfg(cuda12)]
+        identity::only_12::CALLS,
+        ipc::CALLS,
         kernels::CALLS,
         #[cfg(not(cuda11))]
         kernels::since_12::CALLS,
         launch::CALLS,
+        #[cfg(cuda13)]
+        launch::since_13::CALLS,
+        #[cfg(not(cuda11))]
+        library::CALLS,
         memory::CALLS,
+        pool::CALLS,
+        set::CALLS,
         stream::CALLS,
         unmodelled::CALLS,
-        #[cfg(not(cuda11))]
-        driver::since_12::CALLS,
+        variables::CALLS,
     ]
     .into_iter()
     .flatten()

@@ -1,35 +1,21 @@
-//! Device memory and pinned host memory.
+//! Device and managed memory.
 
-use std::ffi::c_void;
-
-use fake_cuda_core::{Code, Outcome, abi::store, exports};
-
-use crate::{
-    device::ready,
-    driver::DefaultStream::{self, Legacy, PerThread},
+use fake_cuda_core::{
+    Code, Outcome,
+    abi::store,
+    exports,
+    layout::{Extent, PitchedPointer},
 };
 
-/// `cudaHostAllocDefault`.
-const DEFAULT_FLAGS: u32 = 0;
+use crate::device::ready;
 
-fn allocate_async(
-    default: DefaultStream,
-    address: *mut u64,
-    size: usize,
-    stream: usize,
-) -> Outcome {
-    // SAFETY: the driver's function and the caller's pointer, as the real one requires.
-    Code::outcome(unsafe { (ready()?.on(default).mem_alloc_async)(address, size, stream) })
-}
+/// Bytes of an element, for the driver: any alignment will do.
+const ELEMENT: u32 = 4;
 
-fn free_async(default: DefaultStream, address: u64, stream: usize) -> Outcome {
-    // SAFETY: the driver's function; the address is only a number to it.
-    Code::outcome(unsafe { (ready()?.on(default).mem_free_async)(address, stream) })
-}
-
-fn allocate_host(address: *mut *mut c_void, size: usize, flags: u32) -> Outcome {
-    // SAFETY: the driver's function and the caller's pointer, as the real one requires.
-    Code::outcome(unsafe { (ready()?.functions.mem_host_alloc)(address, size, flags) })
+fn allocate_rows(address: *mut u64, pitch: *mut usize, width: usize, height: usize) -> Outcome {
+    let allocate = ready()?.functions.mem_alloc_pitch;
+    // SAFETY: the driver's function and the caller's pointers, as the real one requires.
+    Code::outcome(unsafe { allocate(address, pitch, width, height, ELEMENT) })
 }
 
 exports! {
@@ -62,43 +48,27 @@ exports! {
         Code::outcome(unsafe { (ready()?.functions.mem_get_info)(free, total) })
     }
 
-    /// Allocates device memory in a stream.
-    fn cudaMallocAsync(address: *mut u64, size: usize, stream: usize) {
-        allocate_async(Legacy, address, size, stream)
+    /// Allocates rows.
+    fn cudaMallocPitch(address: *mut u64, pitch: *mut usize, width: usize, height: usize) {
+        allocate_rows(address, pitch, width, height)
     }
 
-    /// The per-thread default stream's twin of [`cudaMallocAsync`].
-    fn cudaMallocAsync_ptsz(address: *mut u64, size: usize, stream: usize) {
-        allocate_async(PerThread, address, size, stream)
-    }
-
-    /// Frees device memory in a stream.
-    fn cudaFreeAsync(address: u64, stream: usize) {
-        free_async(Legacy, address, stream)
-    }
-
-    /// The per-thread default stream's twin of [`cudaFreeAsync`].
-    fn cudaFreeAsync_ptsz(address: u64, stream: usize) {
-        free_async(PerThread, address, stream)
-    }
-
-    /// Allocates pinned host memory.
-    fn cudaMallocHost(address: *mut *mut c_void, size: usize) {
-        allocate_host(address, size, DEFAULT_FLAGS)
-    }
-
-    /// Allocates pinned host memory.
-    fn cudaHostAlloc(address: *mut *mut c_void, size: usize, flags: u32) {
-        allocate_host(address, size, flags)
-    }
-
-    /// Frees pinned host memory; null is fine.
-    fn cudaFreeHost(address: *mut c_void) {
-        let driver = ready()?;
-        if address.is_null() {
-            return Ok(());
+    /// Allocates rows and layers.
+    fn cudaMalloc3D(pointer: *mut PitchedPointer, extent: Extent) {
+        if pointer.is_null() {
+            return Err(Code::INVALID_VALUE);
         }
-        // SAFETY: the driver's function; it frees only what it gave out.
-        Code::outcome(unsafe { (driver.functions.mem_free_host)(address) })
+        let rows = extent.height.checked_mul(extent.depth).ok_or(Code::OUT_OF_MEMORY)?;
+        let (mut address, mut pitch) = (0, 0);
+        allocate_rows(&raw mut address, &raw mut pitch, extent.width, rows)?;
+        let allocated = PitchedPointer { address, pitch, row: extent.width, rows: extent.height };
+        // SAFETY: not null, and the caller's pointer, as the real function requires.
+        unsafe { store(pointer, allocated) }
+    }
+
+    /// Allocates memory that host and device share.
+    fn cudaMallocManaged(address: *mut u64, size: usize, flags: u32) {
+        // SAFETY: the driver's function and the caller's pointer, as the real one requires.
+        Code::outcome(unsafe { (ready()?.functions.mem_alloc_managed)(address, size, flags) })
     }
 }

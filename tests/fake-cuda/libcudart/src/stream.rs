@@ -2,15 +2,7 @@
 
 use fake_cuda_core::{Code, Outcome, exports};
 
-use crate::{
-    device::ready,
-    driver::DefaultStream::{self, Legacy, PerThread},
-};
-
-fn synchronize(default: DefaultStream, stream: usize) -> Outcome {
-    // SAFETY: the driver's function; the handle is only a number to it.
-    Code::outcome(unsafe { (ready()?.on(default).stream_synchronize)(stream) })
-}
+use crate::device::ready;
 
 fn create_stream(stream: *mut usize, flags: u32) -> Outcome {
     // SAFETY: the driver's function and the caller's pointer, as the real one requires.
@@ -50,13 +42,9 @@ exports! {
     }
 
     /// Waits until a stream is idle.
-    fn cudaStreamSynchronize(stream: usize) {
-        synchronize(Legacy, stream)
-    }
-
-    /// The per-thread default stream's twin of [`cudaStreamSynchronize`].
-    fn cudaStreamSynchronize_ptsz(stream: usize) {
-        synchronize(PerThread, stream)
+    fn cudaStreamSynchronize | cudaStreamSynchronize_ptsz [default] (stream: usize) {
+        // SAFETY: the driver's function; the handle is only a number to it.
+        Code::outcome(unsafe { (ready()?.on(default).stream_synchronize)(stream) })
     }
 
     /// Whether a stream is idle.
@@ -66,9 +54,11 @@ exports! {
     }
 
     /// Lets a stream wait for an event.
-    fn cudaStreamWaitEvent(stream: usize, event: usize, flags: u32) {
+    fn cudaStreamWaitEvent | cudaStreamWaitEvent_ptsz [default] (
+        stream: usize, event: usize, flags: u32,
+    ) {
         // SAFETY: the driver's function; the handles are only numbers to it.
-        Code::outcome(unsafe { (ready()?.functions.stream_wait_event)(stream, event, flags) })
+        Code::outcome(unsafe { (ready()?.on(default).stream_wait_event)(stream, event, flags) })
     }
 
     /// A new event.
@@ -88,9 +78,19 @@ exports! {
     }
 
     /// Marks a point in a stream.
-    fn cudaEventRecord(event: usize, stream: usize) {
+    fn cudaEventRecord | cudaEventRecord_ptsz [default] (event: usize, stream: usize) {
         // SAFETY: the driver's function; the handles are only numbers to it.
-        Code::outcome(unsafe { (ready()?.functions.event_record)(event, stream) })
+        Code::outcome(unsafe { (ready()?.on(default).event_record)(event, stream) })
+    }
+
+    /// Marks a point in a stream.
+    fn cudaEventRecordWithFlags | cudaEventRecordWithFlags_ptsz [default] (
+        event: usize, stream: usize, flags: u32,
+    ) {
+        // SAFETY: the driver's function; the handles are only numbers to it.
+        Code::outcome(unsafe {
+            (ready()?.on(default).event_record_with_flags)(event, stream, flags)
+        })
     }
 
     /// Whether an event has happened.

@@ -17,7 +17,7 @@ use object::{
     read::elf::{ElfFile64, FileHeader, Sym},
 };
 
-use crate::fake_cuda::{LIBRARIES, artefacts};
+use crate::fake_cuda::{FakeCuda, LIBRARIES, artefacts};
 
 /// `push rbp`
 const PUSH_RBP: u8 = 0x55;
@@ -237,25 +237,115 @@ fn nvcc_launch_stubs_jump_to_the_launch_functions() {
     }
 }
 
+/// Functions of the table that a real runtime lacks: exports of 11.8, of 12.9, and of 13.5.
+const LACKING: [(&str, &[&str]); 3] = [
+    (
+        "libcudart.so.11.0",
+        &[
+            "cudaGetDeviceProperties_v2",
+            "cudaGraphInstantiateWithParams",
+            "cudaLaunchHostFunc_v2",
+            "cudaLibraryEnumerateKernels",
+            "cudaLibraryGetKernel",
+            "cudaLibraryLoadData",
+            "cudaLibraryLoadFromFile",
+            "cudaLibraryUnload",
+            "cudaMemcpy3DBatchAsync",
+            "cudaMemcpy3DWithAttributesAsync",
+            "cudaMemcpyBatchAsync",
+            "cudaMemcpyWithAttributesAsync",
+            "cudaStreamBeginCaptureToGraph",
+        ],
+    ),
+    (
+        "libcudart.so.12",
+        &[
+            "cudaLaunchHostFunc_v2",
+            "cudaMemcpy3DWithAttributesAsync",
+            "cudaMemcpyWithAttributesAsync",
+        ],
+    ),
+    ("libcudart.so.13", &["cudaGetDeviceProperties_v2"]),
+];
+
 #[test]
-fn the_probe_table_is_covered() {
+fn of_the_probe_table_each_library_has_what_the_real_one_has() {
     for library in all() {
         let layer = match library.name {
             "libcuda.so.1" => Layer::Driver,
             "libc10.so" => Layer::Torch,
             _ => Layer::Runtime,
         };
-        let symbols = APIS
+        let lacking = LACKING
             .iter()
-            .filter(|api| api.layer == layer)
-            .flat_map(|api| api.symbols);
-        for symbol in symbols {
+            .find(|(name, _)| *name == library.name)
+            .map_or(&[][..], |(_, functions)| functions);
+        for api in APIS.iter().filter(|api| api.layer == layer) {
+            for symbol in api.symbols {
+                assert_eq!(
+                    library.exports.contains_key(*symbol),
+                    !lacking.contains(&api.name),
+                    "{}: {symbol}",
+                    library.name
+                );
+            }
+        }
+        for name in lacking {
             assert!(
-                library.exports.contains_key(*symbol),
-                "{}: {symbol}",
-                library.name
+                APIS.iter().any(|api| api.name == *name),
+                "{name} is not in the table"
             );
         }
+    }
+}
+
+/// The table says since when a function is there: at least since the major that lacks it.
+#[test]
+fn what_a_runtime_lacks_is_newer_or_was_taken_away() {
+    let majors = [11_080, 12_090, 13_050];
+    for ((name, lacking), version) in LACKING.iter().zip(majors) {
+        for api in APIS.iter().filter(|api| lacking.contains(&api.name)) {
+            let taken_away = api.name == "cudaGetDeviceProperties_v2" && version > 13_000;
+            assert!(api.since > version || taken_away, "{name}: {}", api.name);
+        }
+    }
+}
+
+/// Each workload row's symbol is an export, and each export of the table has a row.
+#[test]
+fn the_workload_calls_all_that_a_pair_has() {
+    let fake = FakeCuda::new();
+    let libraries = all();
+    let exports = |name: &str| {
+        let library = libraries.iter().find(|library| library.name == name);
+        library
+            .expect("one of ours")
+            .exports
+            .keys()
+            .map(String::as_str)
+    };
+    for (cudart, _) in LACKING {
+        let output = fake
+            .command(env!("CARGO_BIN_EXE_every"))
+            .args(["--cudart", cudart])
+            .env("FAKE_CUDA_DEVICES", "2")
+            .output()
+            .expect("it starts");
+        let errors = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{cudart}: {errors}");
+        let report: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+        let called: BTreeSet<&str> = report["rows"]
+            .as_array()
+            .expect("rows")
+            .iter()
+            .map(|row| row["symbol"].as_str().expect("a symbol"))
+            .collect();
+        let table: BTreeSet<&str> = APIS.iter().flat_map(|api| api.symbols).copied().collect();
+        let expected: BTreeSet<&str> = exports(cudart)
+            .chain(exports("libcuda.so.1"))
+            .filter(|symbol| table.contains(symbol))
+            .collect();
+        assert_eq!(called, expected, "{cudart}");
     }
 }
 
