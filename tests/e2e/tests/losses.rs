@@ -142,7 +142,7 @@ fn a_call_in_flight_is_visible() {
         &mut ready,
     )
     .expect("read");
-    let recorder = cudasnoop()
+    let mut recorder = cudasnoop()
         .arg("record")
         .arg("-o")
         .arg(&file)
@@ -150,19 +150,22 @@ fn a_call_in_flight_is_visible() {
         .stderr(Stdio::piped())
         .spawn()
         .expect("started");
-    thread::sleep(Duration::from_millis(1500));
+    let messages = std::io::BufReader::new(recorder.stderr.take().expect("piped"));
+    let mut messages = std::io::BufRead::lines(messages).map_while(Result::ok);
+    assert!(messages.any(|line| line.contains("is traced")));
     drop(
         hang.stdin
             .take()
             .map(|mut stdin| std::io::Write::write_all(&mut stdin, b"\n")),
     );
-    let output = recorder.wait_with_output().expect("ended");
+    let told: Vec<String> = messages.collect();
+    recorder.wait().expect("ended");
     hang.kill().expect("killed");
     hang.wait().expect("reaped");
-    let stderr = String::from_utf8_lossy(&output.stderr);
     assert!(
-        stderr.contains("cudaDeviceSynchronize had not returned after"),
-        "{stderr}"
+        told.iter()
+            .any(|line| line.contains("cudaDeviceSynchronize had not returned after")),
+        "{told:?}"
     );
     let report = report(&file);
     assert_accounts(&report);
