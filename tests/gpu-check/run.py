@@ -7,14 +7,16 @@ validation.md (the table), validation.json (the same), artefacts.tar.gz (what it
 
 import argparse
 import json
-import shutil
 import sys
 import tarfile
 import tempfile
 import traceback
 from pathlib import Path
 
-from checks import allocations, attach, children, copies, count, graph, launches, native, overhead, torch_memory, vllm
+from checks import (
+    allocations, attach, children, copies, count, families, graph, launches, native, oom, overhead,
+    snapshot, torch_memory, twogpus, vllm, vllm_sleep,
+)
 from gpu_check import machine, process
 from gpu_check.bench import FOLDER, Bench, OutOfTime
 
@@ -25,14 +27,20 @@ SCENARIOS = {
     "graph": graph.check,
     "allocations": allocations.check,
     "copies": copies.check,
+    "families": families.check,
     "torch_memory": torch_memory.check,
     "torch_memory_expandable": torch_memory.check_expandable,
+    "snapshot": snapshot.check,
+    "snapshot_expandable": snapshot.check_expandable,
+    "oom": oom.check,
     "native": native.check,
     "count": count.check,
     "attach": attach.check,
     "children": children.check,
     "overhead": overhead.check,
+    "twogpus": twogpus.check,
     "vllm": vllm.check,
+    "vllm_sleep": vllm_sleep.check,
 }
 
 

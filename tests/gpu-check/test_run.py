@@ -10,7 +10,7 @@ sys.path[:0] = [str(FOLDER), str(FOLDER / "scenarios")]
 
 import run
 import truth
-from checks import allocations, launches, native
+from checks import launches, native
 from gpu_check import lambdas, names, process
 from gpu_check.bench import Bench, _window
 from gpu_check.report import Report, counted

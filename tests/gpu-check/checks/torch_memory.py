@@ -1,5 +1,9 @@
 """PyTorch's caching allocator, from outside, against what it says of itself at 50 moments."""
 
+from pathlib import PurePath
+
+from gpu_check.events import blocks_at, mapped_at, ranges
+
 EXPANDABLE = {"PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:True", "PYTORCH_ALLOC_CONF": "expandable_segments:True"}
 
 
@@ -23,8 +27,36 @@ def check(bench, name, env=None):
             bench.table.not_yet(name, claim, f"{len(theirs)} moments", "virtual memory calls are not traced yet")
             continue
         bench.table.series(name, claim, ours, theirs)
+    if truth["expandable"]:
+        compare_mappings(bench.table, name, recording.events(), truth)
     recording.text("fragmentation")
     recording.drop()
+
+
+def compare_mappings(table, name, events, truth):
+    """What cuMemMap and cuMemUnmap left mapped, by the rows of the recording alone."""
+    rows = events.calls(truth["pid"])
+    checkpoints = truth["checkpoints"]
+    moments = [point["at"] for point in checkpoints]
+    reserved = {row.address for row in rows if row.api == "cuMemAddressReserve" and row.result == 0}
+    # PyTorch may take a segment by cudaMalloc, too; what other libraries take is none of its.
+    own = [row for row in rows if PurePath(events.caller(row) or "").name.startswith("libc10")]
+    blocks = blocks_at(own, moments)
+    mapped = mapped_at(rows, moments)
+    table.series(
+        name, "bytes mapped by cuMemMap, less cuMemUnmap, and PyTorch's cudaMalloc; reserved bytes",
+        [sum(ours.values()) + sum(taken.values()) for ours, taken in zip(mapped, blocks)],
+        [point["reserved"] for point in checkpoints],
+    )
+    segments = [ranges({**ours, **taken}, reserved | taken.keys()) for ours, taken in zip(mapped, blocks)]
+    table.series(
+        name, "every mapped range: address, size; segments of memory_snapshot()", segments,
+        [point["segments"] for point in checkpoints],
+    )
+    calls = {api: count for api, count in events.counts(pid=truth["pid"]).items() if api.startswith("cuMem") and "cpy" not in api}
+    table.information(name, "calls of virtual memory management", calls)
+    failed = {api: sum(row.api == api and row.result not in (0, None) for row in rows) for api in ("cuMemCreate", "cuMemMap")}
+    table.information(name, "failed ones among them", failed, note="one request is larger than the device")
 
 
 def check_expandable(bench, name):

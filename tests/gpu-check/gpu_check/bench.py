@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from . import process
+from .events import Events
 from .process import CommandFailed
 from .report import Report
 from .rows import Table
@@ -40,6 +41,10 @@ class Recording:
     def fragmentation(self, at, label=None, options=()):
         """The state of the memory at a moment."""
         return self._ask(["fragmentation", self.path, "--json", "--at", f"@{at}", *options], label)
+
+    def events(self):
+        """Its rows, read without cudasnoop."""
+        return Events.read(self.path)
 
     def text(self, command, *arguments):
         """A command's answer as people read it, kept beside the results."""

@@ -37,6 +37,8 @@ __global__ void shift(double *values, double by, int count) {
 }
 } // namespace geometry
 
+__device__ long long symbol;
+
 extern "C" __global__ void plain_name(int *flag) { *flag = 1; }
 
 static const int THREADS = 4, FILLS = 300, SCALES = 200, SHIFTS = 7, PLAINS = 5, EXTENDED = 11;
@@ -116,6 +118,12 @@ int main(int argc, char **argv) {
         CHECK(cudaMemcpyAsync(pinned, device, size, cudaMemcpyDeviceToHost, stream));
     }
     CHECK(cudaStreamSynchronize(stream));
+    const int symbols = 4;
+    long long value = 5;
+    for (int i = 0; i < symbols; i++) {
+        CHECK(cudaMemcpyToSymbol(symbol, &value, sizeof value));
+        CHECK(cudaMemcpyFromSymbol(&value, symbol, sizeof value));
+    }
 
     // A graph: its launches are captured, not run; a replay is one call.
     cudaGraph_t graph;
@@ -137,6 +145,8 @@ int main(int argc, char **argv) {
     }
     for (int i = 0; i < blocks; i++) CHECK(cudaFree(taken[i]));
 
+    const int each_way = pageable + streamed + symbols;
+    const size_t each_way_bytes = (pageable + streamed) * size + symbols * sizeof value;
     FILE *truth = fopen(argv[1], "w");
     if (!truth) {
         perror(argv[1]);
@@ -152,7 +162,6 @@ int main(int argc, char **argv) {
             " \"device_waits\": %d, \"stream_waits\": %d, \"event_waits\": %d, \"graph_launches\": %d}\n",
             THREADS + blocks, bytes, failed, THREADS + blocks,
             THREADS * FILLS + EXTENDED + COOPERATIVE, THREADS * SCALES + CAPTURED, SHIFTS, PLAINS,
-            pageable + streamed, (pageable + streamed) * size, pageable + streamed, (pageable + streamed) * size,
-            within, within * size, device_waits, THREADS + 2, event_waits, REPLAYS);
+            each_way, each_way_bytes, each_way, each_way_bytes, within, within * size, device_waits, THREADS + 2, event_waits, REPLAYS);
     return fclose(truth) == 0 ? 0 : 1;
 }
