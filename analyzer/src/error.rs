@@ -6,8 +6,8 @@ use std::path::PathBuf;
 /// Why a command failed. Each says what to do next where there is something to do.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The recording could not be opened.
-    #[error("cannot open the recording {}: {source}", path.display())]
+    /// A file could not be opened.
+    #[error("cannot open {}: {source}", path.display())]
     Open {
         /// Its path.
         path: PathBuf,
@@ -21,6 +21,22 @@ pub enum Error {
         input: String,
         /// What is wrong with it.
         source: trace::ReadError,
+    },
+    /// The file is no PyTorch memory snapshot.
+    #[error("cannot read the snapshot {input}: {source}")]
+    Snapshot {
+        /// The file, or standard input.
+        input: String,
+        /// What is wrong with it.
+        source: crate::snapshot::PickleError,
+    },
+    /// A log could not be read.
+    #[error("cannot read {input}: {source}")]
+    Log {
+        /// The file, or standard input.
+        input: String,
+        /// What the system said.
+        source: io::Error,
     },
     /// The output could not be made.
     #[error("cannot create {}: {source}", path.display())]

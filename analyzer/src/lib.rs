@@ -11,9 +11,12 @@ mod error;
 pub mod fragmentation;
 mod histogram;
 mod input;
-mod memory;
+pub mod launches;
+pub mod memory;
+pub mod oom;
 pub mod report;
 pub mod selection;
+pub mod snapshot;
 pub mod text;
 mod wall_clock;
 

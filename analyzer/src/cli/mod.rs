@@ -1,8 +1,12 @@
 //! The commands that work on recordings, for `cudasnoop` and `cudasnoop-analyzer` alike.
 
 mod fragmentation;
+mod launches;
+mod memory;
+mod oom;
 mod repair;
 mod report;
+mod snapshot;
 
 use clap::Subcommand;
 
@@ -18,10 +22,18 @@ stderr); 1 failure; 2 wrong usage.";
 pub enum Command {
     /// Sum up a recording: calls, memory, launches, copies, waits, and what was lost
     Report(report::Arguments),
+    /// Which kernels and graphs are launched, how often, from where
+    Launches(report::Arguments),
+    /// Who holds the memory: by kind and by holder, now, at the peak, at any moment
+    Memory(memory::Arguments),
     /// Is the memory fragmented, inside PyTorch's segments or in device pages; would a request fit
     Fragmentation(fragmentation::Arguments),
     /// Cut the torn end off a recording, for tools that refuse it
     Repair(repair::Arguments),
+    /// Why did PyTorch run out of memory: its messages in a log, judged by arithmetic
+    Oom(oom::Arguments),
+    /// What a PyTorch memory snapshot says; beside a recording, block by block
+    Snapshot(snapshot::Arguments),
 }
 
 /// Runs a command: data on standard output, warnings on standard error. A reader that closes
@@ -29,8 +41,12 @@ pub enum Command {
 pub fn run(command: &Command) -> Result<(), Error> {
     let result = match command {
         Command::Report(arguments) => report::run(arguments),
+        Command::Launches(arguments) => launches::run(arguments),
+        Command::Memory(arguments) => memory::run(arguments),
         Command::Fragmentation(arguments) => fragmentation::run(arguments),
         Command::Repair(arguments) => repair::run(arguments),
+        Command::Oom(arguments) => oom::run(arguments),
+        Command::Snapshot(arguments) => snapshot::run(arguments),
     };
     match result {
         Err(Error::Output(source)) if source.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),

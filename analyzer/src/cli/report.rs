@@ -17,9 +17,9 @@ pub struct Arguments {
     /// The recording; `-` is standard input
     #[arg(value_name = "FILE")]
     recording: PathBuf,
-    /// Print JSON (docs/report.md) in place of text
+    /// Print JSON in place of text
     #[arg(long)]
-    json: bool,
+    pub(super) json: bool,
     /// Only calls entered at this time or later: seconds since the start (12.5 or 12.5s), or @
     /// and ns of `CLOCK_MONOTONIC`
     #[arg(long, value_name = "TIME")]
@@ -33,9 +33,24 @@ pub struct Arguments {
 }
 
 pub(super) fn run(arguments: &Arguments) -> Result<(), Error> {
+    let report = collect(arguments)?;
+    let mut output = BufWriter::new(io::stdout().lock());
+    if arguments.json {
+        serde_json::to_writer_pretty(&mut output, &report)
+            .map_err(io::Error::from)
+            .and_then(|()| writeln!(output))
+    } else {
+        text::write(&report, Colour::of_stdout(), &mut output)
+    }
+    .and_then(|()| output.flush())
+    .map_err(Error::Output)
+}
+
+/// The report of what the arguments select; warnings go to standard error.
+pub(super) fn collect(arguments: &Arguments) -> Result<Report, Error> {
     let Arguments {
         recording,
-        json,
+        json: _,
         from,
         to,
         pid,
@@ -51,16 +66,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Error> {
         source,
     })?;
     warn(&report, &end);
-    let mut output = BufWriter::new(io::stdout().lock());
-    if *json {
-        serde_json::to_writer_pretty(&mut output, &report)
-            .map_err(io::Error::from)
-            .and_then(|()| writeln!(output))
-    } else {
-        text::write(&report, Colour::of_stdout(), &mut output)
-    }
-    .and_then(|()| output.flush())
-    .map_err(Error::Output)
+    Ok(report)
 }
 
 fn read(input: impl Read, selection: Selection) -> Result<(Report, End), trace::ReadError> {

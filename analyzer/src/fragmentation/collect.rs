@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use agent_common::Family;
-use ledger::Ledger;
+use agent_common::ApiId;
+use ledger::{Ledger, concerns_memory};
 use trace::{Event, EventBatch, Fact, Kind, fact};
 
 use crate::selection::Time;
@@ -14,22 +14,7 @@ use super::{
     torch,
 };
 
-/// The columns of a recording that a report needs, besides those that every row has.
-pub const COLUMNS: &[&str] = &[
-    "duration",
-    "api",
-    "family",
-    "result",
-    "device",
-    "address",
-    "size",
-    "caller",
-    "allocated",
-    "reserved",
-    "device_free",
-    "device_total",
-    "text",
-];
+pub use ledger::COLUMNS;
 
 /// Takes the events of a recording, in order of `seq`, and makes a [`Report`].
 #[derive(Debug, Default)]
@@ -59,14 +44,12 @@ impl Collector {
     /// Takes in the next rows.
     pub fn batch(&mut self, batch: &EventBatch) {
         for row in 0..batch.len() {
-            match batch.family().get(row) {
-                None | Some(Family::Memory | Family::Torch) => self.push(&batch.event(row)),
+            let api = batch.api().get(row).and_then(ApiId::api);
+            if api.is_none_or(|api| concerns_memory(api.effect)) {
+                self.push(&batch.event(row));
+            } else {
                 // Nothing that concerns memory: not worth putting together.
-                Some(
-                    Family::Launch | Family::Graph | Family::Copy | Family::Sync | Family::Module,
-                ) => {
-                    self.count(batch.ts()[row]);
-                }
+                self.count(batch.ts()[row]);
             }
         }
     }

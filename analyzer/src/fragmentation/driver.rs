@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use ledger::{Device, Process, Ranged};
+use ledger::{Device, MemoryKind, Process, Ranged};
 
 use super::report::{Driver, HeldBy};
 
@@ -43,6 +43,11 @@ impl Page {
     }
 }
 
+/// The smallest power of two that is not below `size`.
+fn size_class(size: u64) -> u64 {
+    size.checked_next_power_of_two().unwrap_or(u64::MAX)
+}
+
 /// The state of `device`, known as `ordinal`, of `process`. `caller` names a caller id.
 pub(super) fn report(
     process: &Process,
@@ -56,11 +61,10 @@ pub(super) fn report(
     for block in process
         .blocks()
         .iter()
-        .filter(|block| block.device() == ordinal)
+        .filter(|block| block.device() == ordinal && block.kind().is_own_device_memory())
     {
         let range = block.range();
-        let size_class = range.size().checked_next_power_of_two().unwrap_or(u64::MAX);
-        let group = (block.caller, size_class);
+        let group = (block.origin.caller, size_class(range.size()));
         let share = shares.entry(group).or_default();
         share.blocks += 1;
         share.live += range.size();
@@ -83,6 +87,24 @@ pub(super) fn report(
         }
     }
     page.charge(page_bytes, &mut shares);
+    let arrays = process
+        .arrays()
+        .filter(|array| array.device() == ordinal)
+        .map(|array| (&array.origin, array.size));
+    let physical = process
+        .vmm()
+        .physical()
+        .filter(|physical| physical.device() == ordinal)
+        .filter(|physical| physical.kind() == Some(MemoryKind::Vmm))
+        .map(|physical| (&physical.origin, physical.size));
+    for (origin, size) in arrays.chain(physical) {
+        let size = size.unwrap_or(0);
+        let whole = size.checked_next_multiple_of(page_bytes).unwrap_or(size);
+        let share = shares.entry((origin.caller, size_class(size))).or_default();
+        share.blocks += 1;
+        share.live = share.live.saturating_add(size);
+        share.waste = share.waste.saturating_add(whole - size);
+    }
     let mut held_by: Vec<HeldBy> = shares
         .into_iter()
         .map(

@@ -1,6 +1,6 @@
 //! Would a request fit? PyTorch tries a free block of its cache first, then a new segment.
 
-use ledger::{AddressRange, CachingAllocator, Pool, torch::rules};
+use ledger::{AddressRange, CachingAllocator, Pool, Ranged, torch::rules};
 
 use crate::text::{bytes, duration};
 
@@ -15,7 +15,8 @@ pub(super) fn answer(
     releasable: u64,
 ) -> Fit {
     let rounded = rules::round_size(size);
-    let segment = rounded.and_then(rules::segment_size);
+    let growth = rounded.and_then(|rounded| growth(rounded, allocator));
+    let segment = growth.or_else(|| rounded.and_then(rules::segment_size));
     Fit {
         requested: size,
         rounded,
@@ -29,7 +30,7 @@ pub(super) fn answer(
             },
         },
         new_segment: match segment {
-            Some(segment) => new_segment(segment, memory, releasable),
+            Some(segment) => new_segment(segment, growth.is_some(), memory, releasable),
             None => NewSegmentFit {
                 fits: Some(false),
                 reason: too_large(),
@@ -37,6 +38,26 @@ pub(super) fn answer(
             },
         },
     }
+}
+
+/// What an expandable segment must grow by for a request: in whole pieces, less what is free at
+/// its end. `None` where the allocator has no such segments.
+fn growth(rounded: u64, allocator: &CachingAllocator) -> Option<u64> {
+    let pool = Pool::of_size(rounded);
+    let mut expandable = allocator
+        .segments()
+        .iter()
+        .filter(|segment| segment.is_expandable)
+        .peekable();
+    expandable.peek()?;
+    let free_at_end = expandable
+        .filter(|segment| segment.pool == pool)
+        .filter_map(|segment| {
+            let last = allocator.free_in(segment).pop()?;
+            (last.end() == segment.range().end()).then(|| last.size())
+        });
+    let missing = rounded.saturating_sub(free_at_end.max().unwrap_or(0));
+    missing.checked_next_multiple_of(pool.granule())
 }
 
 fn too_large() -> String {
@@ -130,7 +151,12 @@ fn found(
     (Some(true), reason)
 }
 
-fn new_segment(segment: u64, memory: Option<&DeviceMemory>, releasable: u64) -> NewSegmentFit {
+fn new_segment(
+    segment: u64,
+    grows: bool,
+    memory: Option<&DeviceMemory>,
+    releasable: u64,
+) -> NewSegmentFit {
     let Some(memory) = memory else {
         return NewSegmentFit {
             fits: None,
@@ -155,7 +181,15 @@ fn new_segment(segment: u64, memory: Option<&DeviceMemory>, releasable: u64) -> 
     };
     NewSegmentFit {
         fits: Some(fits),
-        reason: format!("it takes {}; {source}{released}", bytes(segment)),
+        reason: format!(
+            "{} {}; {source}{released}",
+            if grows {
+                "a segment grows by"
+            } else {
+                "it takes"
+            },
+            bytes(segment)
+        ),
         segment: Some(segment),
     }
 }

@@ -57,6 +57,7 @@ mod tests {
             address: 0x1000,
             size,
             pool: "large",
+            expandable: false,
             allocated: 0,
             free: 0,
             largest_free: 0,

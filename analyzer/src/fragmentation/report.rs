@@ -271,6 +271,9 @@ pub struct Segment {
     pub size: u64,
     /// Its pool.
     pub pool: &'static str,
+    /// Whether it is mapped piece by piece, and can grow (`expandable_segments:True`); else it
+    /// is one device allocation.
+    pub expandable: bool,
     /// Bytes of the blocks in it.
     pub allocated: u64,
     /// Its free bytes.

@@ -109,6 +109,7 @@ fn segment_of(allocator: &CachingAllocator, segment: &ledger::Segment, now: u64)
         address: range.start(),
         size: range.size(),
         pool: segment.pool.name(),
+        expandable: segment.is_expandable,
         allocated,
         free: free_bytes,
         largest_free: free.iter().map(|free| free.size()).max().unwrap_or(0),

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use agent_common::{ApiId, Effect, Layer, Shape, flags};
+use ledger::HostMemory;
 
 use super::capped::Capped;
 use super::row::Row;
@@ -16,15 +17,15 @@ pub(super) struct CallTable {
     functions: Vec<Option<Function>>,
     allocated: Histogram,
     refused: Histogram,
-    /// By `cudaMemcpyKind`; the last one is unknown.
-    copies: [Option<Direction>; DIRECTIONS.len()],
+    /// By place in [`DIRECTIONS`], and what the host's side is.
+    copies: BTreeMap<(usize, Option<HostMemory>), Direction>,
     waits: Capped<u32, Histogram>,
 }
 
 /// Most processes whose waits are told apart.
 const WAITING: usize = 1024;
 
-/// The directions of [`Copies`], by `cudaMemcpyKind`.
+/// The directions of [`Copies`], by `cudaMemcpyKind`; the last one is unknown.
 const DIRECTIONS: [Option<&str>; 6] = [
     Some("host_to_host"),
     Some("host_to_device"),
@@ -58,13 +59,19 @@ impl CallTable {
             functions: ApiId::all().map(|_| None).collect(),
             allocated: Histogram::new(Precision::Fine),
             refused: Histogram::new(Precision::Fine),
-            copies: [const { None }; DIRECTIONS.len()],
+            copies: BTreeMap::new(),
             waits: Capped::new(WAITING),
         }
     }
 
-    /// Takes in a row of kind `call`.
-    pub(super) fn call(&mut self, id: ApiId, effect: Effect, row: Row<'_>) {
+    /// Takes in a row of kind `call`; of a copy, with what its host side is.
+    pub(super) fn call(
+        &mut self,
+        id: ApiId,
+        effect: Effect,
+        row: Row<'_>,
+        host: Option<HostMemory>,
+    ) {
         let Some(function) = self.functions.get_mut(usize::from(id.0)) else {
             return;
         };
@@ -72,8 +79,8 @@ impl CallTable {
         function.call(row);
         let failed = row.result().is_some_and(|result| result != 0);
         let size = row.size();
-        match effect {
-            Effect::DeviceAlloc => {
+        {
+            if is_allocation(effect) {
                 if let Some(size) = size {
                     if failed {
                         self.refused.record(size);
@@ -82,13 +89,15 @@ impl CallTable {
                         function.bytes = function.bytes.saturating_add(size);
                     }
                 }
-            }
-            Effect::Copy => {
+            } else if effect == Effect::Copy {
                 let kind = row
                     .copy_kind()
                     .map_or(usize::MAX, usize::from)
                     .min(DIRECTIONS.len() - 1);
-                let direction = self.copies[kind].get_or_insert_with(Direction::new);
+                let direction = self
+                    .copies
+                    .entry((kind, host))
+                    .or_insert_with(Direction::new);
                 direction.copies += 1;
                 direction.failed += u64::from(failed);
                 if let Some(size) = size.filter(|_| !failed) {
@@ -98,25 +107,17 @@ impl CallTable {
                 if let Some(duration) = row.duration() {
                     direction.durations.record(duration);
                 }
-            }
-            Effect::Wait => {
+            } else if effect == Effect::Wait {
                 if let Some(duration) = row.duration() {
                     let waits = self
                         .waits
                         .entry(row.pid(), || Histogram::new(Precision::Fine));
                     waits.record(duration);
                 }
-            }
-            Effect::TorchReport => {
+            } else if effect == Effect::TorchReport {
                 let allocated = row.signed_size().unwrap_or(0).max(0).cast_unsigned();
                 function.bytes = function.bytes.saturating_add(allocated);
             }
-            Effect::DeviceFree
-            | Effect::MemoryInfo
-            | Effect::Launch
-            | Effect::GraphLaunch
-            | Effect::KernelLookup
-            | Effect::SelectDevice => {}
         }
     }
 
@@ -139,10 +140,9 @@ impl CallTable {
             sizes: allocated.distribution(),
             failed_sizes: refused.distribution(),
         };
-        let copies = DIRECTIONS
+        let copies = copies
             .into_iter()
-            .zip(copies)
-            .filter_map(|(direction, copies)| Some(copies?.finish(direction)))
+            .map(|((kind, host), copies)| copies.finish(DIRECTIONS[kind], host))
             .collect();
         let waits = waits
             .into_sorted()
@@ -193,17 +193,9 @@ impl Function {
             durations,
         } = self;
         let api = id.api()?;
-        let has_bytes = match api.effect {
-            Effect::DeviceAlloc | Effect::Copy => true,
-            Effect::TorchReport => api.shape == Shape::TorchReport,
-            Effect::DeviceFree
-            | Effect::MemoryInfo
-            | Effect::Launch
-            | Effect::GraphLaunch
-            | Effect::Wait
-            | Effect::KernelLookup
-            | Effect::SelectDevice => false,
-        };
+        let has_bytes = is_allocation(api.effect)
+            || api.effect == Effect::Copy
+            || api.shape == Shape::TorchReport;
         Some(Calls {
             api: api.name,
             layer: api.layer,
@@ -227,7 +219,7 @@ impl Direction {
         }
     }
 
-    fn finish(self, direction: Option<&'static str>) -> Copies {
+    fn finish(self, direction: Option<&'static str>, host: Option<HostMemory>) -> Copies {
         let Self {
             copies,
             failed,
@@ -236,6 +228,7 @@ impl Direction {
         } = self;
         Copies {
             direction,
+            host: host.map(HostMemory::name),
             copies,
             failed,
             bytes: sizes.total(),
@@ -253,4 +246,17 @@ impl Durations {
             total: histogram.total(),
         })
     }
+}
+
+/// Whether calls of this effect take memory.
+fn is_allocation(effect: Effect) -> bool {
+    matches!(
+        effect,
+        Effect::DeviceAlloc
+            | Effect::ManagedAlloc
+            | Effect::HostAlloc
+            | Effect::PoolAlloc
+            | Effect::ArrayAlloc
+            | Effect::PhysicalCreate
+    )
 }

@@ -2,7 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use agent_common::{ApiId, Effect};
+use agent_common::{ApiId, Effect, Family};
+use ledger::{HostMemory, concerns_memory};
 use trace::fact::{Clock, Settings};
 use trace::{Cause, End, EventBatch, Fact, Kind};
 
@@ -10,9 +11,9 @@ use super::accounts::Books;
 use super::calls::CallTable;
 use super::launches::LaunchTable;
 use super::life::ProcessTable;
+use super::memory::MemoryBooks;
 use super::row::Row;
-use super::{Gap, Hold, Memory, OpenCall, Recording, Report, SCHEMA, Untraced, Window};
-use crate::memory::{self, ProcessMemory};
+use super::{Gap, Hold, OpenCall, Recording, Report, SCHEMA, Untraced, Window};
 use crate::selection::Selection;
 use crate::wall_clock;
 
@@ -20,10 +21,15 @@ use crate::wall_clock;
 pub const COLUMNS: &[&str] = &[
     "duration",
     "api",
+    "parent",
     "result",
     "device",
+    "location",
+    "location_id",
     "address",
+    "source",
     "size",
+    "offset",
     "copy_kind",
     "stream",
     "grid_x",
@@ -33,11 +39,21 @@ pub const COLUMNS: &[&str] = &[
     "block_y",
     "block_z",
     "handle",
+    "related",
+    "option",
+    "count",
+    "device_free",
+    "device_total",
+    "flags",
     "kernel",
     "allocated",
     "reserved",
     "text",
 ];
+
+/// `cudaMemcpyKind` (`driver_types.h`).
+const HOST_TO_DEVICE: u8 = 1;
+const DEVICE_TO_HOST: u8 = 2;
 
 /// Makes a [`Report`]: batches go in by [`Collector::batch`], in the order of
 /// the recording.
@@ -56,7 +72,7 @@ pub struct Collector {
     clock: Option<Clock>,
     calls: CallTable,
     launches: LaunchTable,
-    memory: memory::Memory,
+    memory: MemoryBooks,
     processes: ProcessTable,
     books: Books,
     in_flight: Vec<OpenCall>,
@@ -81,7 +97,7 @@ impl Collector {
             clock: None,
             calls: CallTable::new(),
             launches: LaunchTable::new(),
-            memory: memory::Memory::default(),
+            memory: MemoryBooks::default(),
             processes: ProcessTable::default(),
             books: Books::new(),
             in_flight: Vec::new(),
@@ -155,8 +171,8 @@ impl Collector {
         let (lost, accounts) = books.finish(complete);
         let (calls, allocations, copies, waits) = calls.finish();
         let (launches, kernels, graph_launches) = launches.finish();
-        let memory = memory.into_processes();
-        let processes = processes.finish(&memory);
+        let memory = memory.finish(&selection);
+        let processes = processes.finish(&memory.doubts);
         Report {
             schema: SCHEMA,
             recording: Recording {
@@ -177,7 +193,7 @@ impl Collector {
                 pids: selection.pids,
             },
             calls,
-            memory: memory.into_iter().flat_map(finish_memory).collect(),
+            memory: memory.memory,
             allocations,
             launches,
             kernels,
@@ -198,31 +214,22 @@ impl Collector {
         self.start = Some(timestamp);
         self.from = self.selection.from.map_or(0, |from| from.after(timestamp));
         self.to = self.selection.to.map(|to| to.after(timestamp));
-        self.memory = memory::Memory::new(self.from);
+        self.memory = MemoryBooks::new(self.from);
     }
 
     /// A row about a call.
     fn call(&mut self, id: ApiId, kind: Kind, row: Row<'_>) {
         let pid = row.pid();
-        let Some(api) = id.api().filter(|_| self.selection.has_process(pid)) else {
-            return;
-        };
-        self.processes.seen(pid);
-        // Memory is a state: it has a history before the window, and a value at its end.
-        match api.effect {
-            Effect::DeviceAlloc | Effect::DeviceFree | Effect::TorchReport => {
-                if self.is_before_end(row.end()) {
-                    self.memory.apply(&row.event());
-                }
-            }
-            Effect::MemoryInfo
-            | Effect::Launch
-            | Effect::GraphLaunch
-            | Effect::Copy
-            | Effect::Wait
-            | Effect::KernelLookup
-            | Effect::SelectDevice => {}
+        let Some(api) = id.api() else { return };
+        // Memory is a state: it has a history before the window, and a value at its end. What
+        // one process shows, another one opens: all processes count.
+        if concerns_memory(api.effect) && self.is_before_end(row.end()) {
+            self.memory.apply(&row.event(), row.end());
         }
+        if !self.selection.has_process(pid) {
+            return;
+        }
+        self.processes.seen(pid);
         let entered = row.timestamp();
         if !self.is_before_end(entered) {
             return;
@@ -234,18 +241,14 @@ impl Collector {
                 self.abandoned.push(OpenCall::of(&row.event()));
             }
             Kind::Call if entered >= self.from => {
-                self.calls.call(id, api.effect, row);
-                match api.effect {
-                    Effect::Launch => self.launches.launch(id, row),
-                    Effect::GraphLaunch => self.launches.graph_launch(row),
-                    Effect::DeviceAlloc
-                    | Effect::DeviceFree
-                    | Effect::MemoryInfo
-                    | Effect::Copy
-                    | Effect::Wait
-                    | Effect::KernelLookup
-                    | Effect::TorchReport
-                    | Effect::SelectDevice => {}
+                let host = (api.effect == Effect::Copy).then(|| self.host_side(row));
+                self.calls.call(id, api.effect, row, host.flatten());
+                if api.effect == Effect::Launch {
+                    self.launches.launch(id, row);
+                } else if api.effect == Effect::GraphLaunch {
+                    self.launches.graph_launch(row);
+                } else if api.family == Family::Graph {
+                    self.launches.graph(api.effect, row);
                 }
             }
             Kind::Call | Kind::Abandoned | Kind::Begin | Kind::Fact => {}
@@ -259,18 +262,25 @@ impl Collector {
         let pid = row.pid();
         let now = row.timestamp();
         let in_window = now >= self.from && self.is_before_end(now);
+        let concerns_memory = matches!(
+            fact,
+            Fact::Process(_)
+                | Fact::Fork { .. }
+                | Fact::Exec
+                | Fact::Exit
+                | Fact::Gap(_)
+                | Fact::Checkpoint { .. }
+        );
+        if concerns_memory && self.is_before_end(now) {
+            self.memory.apply(&row.event(), now);
+        }
         match fact {
             Fact::Process(process) => {
                 if self.selection.has_process(process.pid) {
-                    if self.is_before_end(now) {
-                        self.memory.process_seen(&process);
-                    }
                     self.processes.told(process);
                 }
             }
-            Fact::Exec => self.process_ended(pid, now),
             Fact::Exit => {
-                self.process_ended(pid, now);
                 if self.selection.has_process(pid) {
                     self.processes.ended(pid, now);
                 }
@@ -292,7 +302,11 @@ impl Collector {
             Fact::RecursionMisses { count } => self.books.recursion_misses(count),
             Fact::End => self.complete = true,
             Fact::Module(module) => self.untraced.extend(Untraced::in_module(module)),
-            Fact::Fork { .. } | Fact::Caller(_) => {}
+            Fact::Exec
+            | Fact::Fork { .. }
+            | Fact::Device(_)
+            | Fact::Caller(_)
+            | Fact::Checkpoint { .. } => {}
         }
     }
 
@@ -300,10 +314,22 @@ impl Collector {
         self.to.is_none_or(|to| moment < to)
     }
 
-    fn process_ended(&mut self, pid: u32, now: u64) {
-        if self.is_before_end(now) {
-            self.memory.process_ended(pid);
+    /// What the host's side of a copy is; `None` where it has none, or that is not known.
+    fn host_side(&self, row: Row<'_>) -> Option<HostMemory> {
+        let address = match row.copy_kind() {
+            Some(HOST_TO_DEVICE) => row.source(),
+            Some(DEVICE_TO_HOST) => row.address(),
+            Some(_) | None => return None,
+        };
+        let sees_memory = self
+            .settings
+            .as_ref()
+            .is_some_and(|settings| settings.events.iter().any(|name| name == "memory"));
+        if !sees_memory {
+            return Some(HostMemory::Unknown);
         }
+        let size = row.size().unwrap_or(1);
+        Some(self.memory.host_memory(row.pid(), address, size))
     }
 
     fn clock(&mut self, clock: Clock) {
@@ -314,32 +340,4 @@ impl Collector {
             self.clock = Some(clock);
         }
     }
-}
-
-fn finish_memory(process: ProcessMemory) -> impl Iterator<Item = Memory> {
-    let ProcessMemory {
-        pid,
-        start_time,
-        devices,
-        ..
-    } = process;
-    devices.into_iter().map(move |(device, memory)| {
-        let memory::DeviceMemory {
-            live_bytes,
-            live_blocks,
-            peak_bytes,
-            ended_bytes,
-            torch,
-        } = memory;
-        Memory {
-            pid,
-            start_time,
-            device,
-            live_bytes,
-            live_blocks,
-            peak_bytes,
-            ended_bytes,
-            torch,
-        }
-    })
 }

@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-use agent_common::ApiId;
+use agent_common::{ApiId, Effect, flags};
 use trace::fact;
 
 use super::capped::Capped;
@@ -24,8 +24,20 @@ pub(super) struct LaunchTable {
     functions: Vec<Function>,
     /// By kernel id: what it means, as far as the recording told.
     names: BTreeMap<u32, fact::Kernel>,
-    /// By process id and handle.
-    graphs: Capped<(u32, Option<u64>), Graph>,
+    /// Ready graphs, by process id and handle.
+    execs: Capped<(u32, Option<u64>), Exec>,
+    /// Graphs, by process id and handle: what is known of them before they are made ready.
+    graphs: BTreeMap<(u32, u64), Graph>,
+    /// Launches that went into a graph since the thread's last capture ended, by process and
+    /// thread id.
+    capturing: BTreeMap<(u32, u32), u64>,
+}
+
+/// A graph that is not ready to launch yet.
+#[derive(Clone, Copy, Debug, Default)]
+struct Graph {
+    nodes: Option<u64>,
+    kernels: Option<u64>,
 }
 
 /// Launches through one function.
@@ -37,8 +49,10 @@ struct Function {
     others: Option<Box<Shapes>>,
 }
 
+/// A ready graph.
 #[derive(Debug)]
-struct Graph {
+struct Exec {
+    graph: Graph,
     launches: u64,
     durations: Histogram,
 }
@@ -48,24 +62,71 @@ impl LaunchTable {
         Self {
             functions: ApiId::all().map(|_| Function::default()).collect(),
             names: BTreeMap::new(),
-            graphs: Capped::new(GRAPHS),
+            execs: Capped::new(GRAPHS),
+            graphs: BTreeMap::new(),
+            capturing: BTreeMap::new(),
         }
     }
 
     /// Takes in a row of a kernel launch.
     pub(super) fn launch(&mut self, id: ApiId, row: Row<'_>) {
         if let Some(function) = self.functions.get_mut(usize::from(id.0)) {
-            function.kernel(row.kernel()).launch(row.dimensions());
+            let captured = row.flags() & flags::CAPTURED != 0;
+            if captured {
+                *self.capturing.entry((row.pid(), row.tid())).or_default() += 1;
+            }
+            function
+                .kernel(row.kernel())
+                .launch(row.dimensions(), captured);
         }
     }
 
     /// Takes in a row of a graph launch.
     pub(super) fn graph_launch(&mut self, row: Row<'_>) {
-        let graph = self.graphs.entry((row.pid(), row.handle()), Graph::new);
-        graph.launches += 1;
+        let exec = self.execs.entry((row.pid(), row.handle()), Exec::new);
+        exec.launches += 1;
         if let Some(duration) = row.duration() {
-            graph.durations.record(duration);
+            exec.durations.record(duration);
         }
+    }
+
+    /// Takes in a row that tells of a graph before it is launched.
+    pub(super) fn graph(&mut self, effect: Effect, row: Row<'_>) {
+        let (pid, handle) = (row.pid(), row.handle());
+        if row.result() != Some(0) {
+            return;
+        }
+        if effect == Effect::CaptureEnd {
+            let kernels = self.capturing.remove(&(pid, row.tid())).unwrap_or(0);
+            if let Some(graph) = self.graph_mut(pid, handle) {
+                // A new graph at an address that an old one may have had.
+                *graph = Graph {
+                    nodes: None,
+                    kernels: Some(kernels),
+                };
+            }
+        } else if effect == Effect::GraphNodes {
+            let nodes = row.count();
+            if let Some(graph) = self.graph_mut(pid, handle) {
+                graph.nodes = nodes;
+            }
+        } else if effect == Effect::GraphInstantiate {
+            let graph = row
+                .related()
+                .and_then(|graph| self.graphs.get(&(pid, graph)));
+            let graph = graph.copied().unwrap_or_default();
+            self.execs.entry((pid, handle), Exec::new).graph = graph;
+        } else if effect == Effect::GraphDestroy
+            && let Some(handle) = handle
+        {
+            self.graphs.remove(&(pid, handle));
+        }
+    }
+
+    fn graph_mut(&mut self, pid: u32, handle: Option<u64>) -> Option<&mut Graph> {
+        let key = (pid, handle?);
+        let is_known = self.graphs.contains_key(&key);
+        (is_known || self.graphs.len() < GRAPHS).then(|| self.graphs.entry(key).or_default())
     }
 
     /// What a kernel id means. It may be told again, when more is known.
@@ -91,7 +152,9 @@ impl LaunchTable {
         let Self {
             functions,
             names,
-            graphs,
+            execs,
+            graphs: _,
+            capturing: _,
         } = self;
         let mut launches = Vec::new();
         let mut kernels = BTreeMap::new();
@@ -104,19 +167,22 @@ impl LaunchTable {
                     .or_insert_with(Shapes::new)
                     .merge(&shapes);
             }
-            let (count, shape) = of_function.finish();
+            let (count, captured, shape) = of_function.finish();
             if let Some(api) = id.api().filter(|_| count > 0) {
                 launches.push(Launches {
                     api: api.name,
                     launches: count,
+                    captured,
                     shape,
                 });
             }
         }
         launches.sort_by_key(|launches| Reverse(launches.launches));
-        let graphs = graphs.into_sorted().into_iter();
-        let mut graph_launches: Vec<GraphLaunches> =
-            graphs.map(|(key, graph)| graph.finish(key)).collect();
+        let execs = execs.into_sorted().into_iter();
+        let mut graph_launches: Vec<GraphLaunches> = execs
+            .filter(|(_, exec)| exec.launches > 0)
+            .map(|(key, exec)| exec.finish(key))
+            .collect();
         graph_launches.sort_by_key(|graph| Reverse(graph.launches));
         (launches, finish_kernels(kernels, &names), graph_launches)
     }
@@ -165,13 +231,14 @@ fn finish_kernels(
     }
     let mut kernels = Vec::new();
     for ((name, module, apart), shapes) in merged {
-        let (launches, shape) = shapes.finish();
+        let (launches, captured, shape) = shapes.finish();
         kernels.push(Kernel {
             name: name.map(str::to_owned),
             demangled: name.and_then(demangle::full),
             module: module.map(str::to_owned),
             handle: apart.and_then(|(_, handle)| handle),
             launches,
+            captured,
             shape,
         });
     }
@@ -179,9 +246,10 @@ fn finish_kernels(
     kernels
 }
 
-impl Graph {
+impl Exec {
     fn new() -> Self {
         Self {
+            graph: Graph::default(),
             launches: 0,
             durations: Histogram::new(Precision::Fine),
         }
@@ -189,12 +257,15 @@ impl Graph {
 
     fn finish(self, key: Option<(u32, Option<u64>)>) -> GraphLaunches {
         let Self {
+            graph: Graph { nodes, kernels },
             launches,
             durations,
         } = self;
         GraphLaunches {
             pid: key.map(|(pid, _)| pid),
             exec: key.and_then(|(_, exec)| exec),
+            nodes,
+            kernels,
             launches,
             duration_ns: Durations::of(&durations),
         }

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use agent_common::ApiId;
 use trace::{Event, fact};
 
+use super::memory::Doubts;
 use super::{Gap, Hold, OpenCall, Process, Untraced};
-use crate::memory::ProcessMemory;
 
 /// The processes of a recording.
 #[derive(Debug, Default)]
@@ -38,6 +38,7 @@ impl ProcessTable {
             title,
             command: _,
             from_start,
+            visible_devices: _,
         } = told;
         // It may be another process with the same id, whose calls are to be seen anew.
         self.last = None;
@@ -62,16 +63,18 @@ impl ProcessTable {
     }
 
     /// [`super::Report::processes`].
-    pub(super) fn finish(self, memory: &[ProcessMemory]) -> Vec<Process> {
+    pub(super) fn finish(self, doubts: &BTreeMap<(u32, Option<u64>), Doubts>) -> Vec<Process> {
         let mut processes: Vec<Process> = self.processes.into_values().flatten().collect();
         for process in &mut processes {
-            let is_this =
-                |m: &&ProcessMemory| (m.pid, m.start_time) == (process.pid, process.start_time);
-            if let Some(memory) = memory.iter().find(is_this) {
-                process.unknown_frees = memory.unknown_frees;
-                process.lost_frees = memory.lost_frees;
-                process.unread_allocations = memory.unread_allocations;
-            }
+            let of = (process.pid, process.start_time);
+            let Doubts {
+                unknown_frees,
+                lost_frees,
+                unread_allocations,
+            } = doubts.get(&of).copied().unwrap_or_default();
+            process.unknown_frees = unknown_frees;
+            process.lost_frees = lost_frees;
+            process.unread_allocations = unread_allocations;
         }
         processes
     }

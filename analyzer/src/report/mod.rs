@@ -10,6 +10,7 @@ mod capped;
 mod collect;
 mod launches;
 mod life;
+mod memory;
 mod row;
 mod shapes;
 
@@ -20,7 +21,7 @@ use serde::{Serialize, Serializer};
 use trace::fact::Settings;
 
 pub use crate::histogram::{Bucket, Distribution, Percentiles};
-pub use crate::memory::TorchMemory;
+pub use crate::memory::{Kinds, Torch as TorchMemory};
 pub use collect::{COLUMNS, Collector};
 
 /// Name and version of the JSON. The version changes when a key goes or changes its meaning;
@@ -174,14 +175,23 @@ pub struct Memory {
     pub start_time: Option<u64>,
     /// Device ordinal as the process counts; `None` where unknown.
     pub device: Option<i32>,
-    /// Bytes allocated and not freed.
+    /// The process's own memory on it, allocated and not freed: device, pool and VMM.
     pub live_bytes: u64,
-    /// Blocks allocated and not freed.
+    /// How many blocks, arrays and physical memories these are.
     pub live_blocks: u64,
+    /// Bytes of the pages that they touch.
+    pub held_bytes: u64,
+    /// `held_bytes - live_bytes`.
+    pub waste_bytes: u64,
     /// Most bytes that were live at once in the window.
     pub peak_bytes: u64,
-    /// Bytes that were live when the process ended or replaced its program.
+    /// Bytes that were live when the process, its program or a context ended.
     pub ended_bytes: u64,
+    /// Live bytes by kind.
+    pub by_kind: Kinds,
+    /// Bytes of the device that were in use when the program last asked and that no allocation
+    /// of this process accounts for; `None`: it never asked, or the figures do not fit together.
+    pub unattributed_bytes: Option<u64>,
     /// What PyTorch's caching allocator reported last; `None` if nothing.
     pub torch: Option<TorchMemory>,
 }
@@ -202,6 +212,8 @@ pub struct Launches {
     pub api: &'static str,
     /// Launches with a row.
     pub launches: u64,
+    /// Of them, those that went into a graph while a stream was captured: they ran nothing then.
+    pub captured: u64,
     /// Their shapes.
     #[serde(flatten)]
     pub shape: LaunchShape,
@@ -233,6 +245,8 @@ pub struct Kernel {
     pub handle: Option<u64>,
     /// Launches with a row.
     pub launches: u64,
+    /// Of them, those that went into a graph while a stream was captured: they ran nothing then.
+    pub captured: u64,
     /// Their shapes.
     #[serde(flatten)]
     pub shape: LaunchShape,
@@ -246,6 +260,11 @@ pub struct GraphLaunches {
     /// The executable graph; `None` where not read.
     #[serde(serialize_with = "hex")]
     pub exec: Option<u64>,
+    /// Nodes of the graph, where the program asked for them.
+    pub nodes: Option<u64>,
+    /// Kernel launches that were captured into it by the thread that ended the capture; `None`
+    /// for a graph whose capture was not seen.
+    pub kernels: Option<u64>,
     /// Launches with a row.
     pub launches: u64,
     /// ns in the call.
@@ -258,6 +277,9 @@ pub struct Copies {
     /// `host_to_host`, `host_to_device`, `device_to_host`, `device_to_device`, or `default`
     /// where CUDA inferred it from the addresses; `None` where unknown.
     pub direction: Option<&'static str>,
+    /// What the host's side was: `pinned`, `registered`, `managed`, `pageable`, or `unknown`;
+    /// `None` where the copy has no host side, or the direction is not known.
+    pub host: Option<&'static str>,
     /// Copies with a row.
     pub copies: u64,
     /// Of them, those that returned an error.

@@ -45,6 +45,21 @@ impl<'a> Row<'a> {
     }
 
     #[inline]
+    pub(super) fn tid(self) -> u32 {
+        self.batch.tid()[self.row]
+    }
+
+    #[inline]
+    pub(super) fn related(self) -> Option<u64> {
+        self.batch.related().get(self.row)
+    }
+
+    #[inline]
+    pub(super) fn count(self) -> Option<u64> {
+        self.batch.count().get(self.row)
+    }
+
+    #[inline]
     pub(super) fn kind(self) -> Option<Kind> {
         self.batch.kind().get(self.row)
     }
@@ -68,6 +83,16 @@ impl<'a> Row<'a> {
     #[inline]
     pub(super) fn signed_size(self) -> Option<i64> {
         self.batch.size().get(self.row)
+    }
+
+    #[inline]
+    pub(super) fn address(self) -> Option<u64> {
+        self.batch.address().get(self.row)
+    }
+
+    #[inline]
+    pub(super) fn source(self) -> Option<u64> {
+        self.batch.source().get(self.row)
     }
 
     #[inline]

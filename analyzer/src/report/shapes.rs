@@ -9,6 +9,8 @@ use crate::histogram::{Histogram, Precision};
 #[derive(Debug)]
 pub(super) struct Shapes {
     launches: u64,
+    /// Of them, those that went into a graph.
+    captured: u64,
     /// The last shape, and how many launches in a row had it: a kernel's launches tend to have
     /// one. They are counted when another comes.
     run: Option<(Dimensions, u64)>,
@@ -21,6 +23,7 @@ impl Shapes {
     pub(super) fn new() -> Self {
         Self {
             launches: 0,
+            captured: 0,
             run: None,
             grid_blocks: Histogram::new(Precision::Coarse),
             block_threads: Histogram::new(Precision::Coarse),
@@ -28,10 +31,11 @@ impl Shapes {
         }
     }
 
-    /// A launch; its shape, where it could be read.
+    /// A launch; its shape, where it could be read, and whether it went into a graph.
     #[inline]
-    pub(super) fn launch(&mut self, shape: Option<Dimensions>) {
+    pub(super) fn launch(&mut self, shape: Option<Dimensions>, captured: bool) {
         self.launches += 1;
+        self.captured += u64::from(captured);
         let Some(shape) = shape else { return };
         match &mut self.run {
             Some((last, times)) if *last == shape => *times += 1,
@@ -46,12 +50,14 @@ impl Shapes {
     pub(super) fn merge(&mut self, other: &Self) {
         let Self {
             launches,
+            captured,
             run,
             grid_blocks,
             block_threads,
             launch_threads,
         } = other;
         self.launches += launches;
+        self.captured += captured;
         self.grid_blocks.merge(grid_blocks);
         self.block_threads.merge(block_threads);
         self.launch_threads.merge(launch_threads);
@@ -60,8 +66,8 @@ impl Shapes {
         }
     }
 
-    /// How many launches there were, and their shapes.
-    pub(super) fn finish(mut self) -> (u64, LaunchShape) {
+    /// How many launches there were, how many of them went into graphs, and their shapes.
+    pub(super) fn finish(mut self) -> (u64, u64, LaunchShape) {
         if let Some((shape, times)) = self.run.take() {
             self.count(shape, times);
         }
@@ -70,7 +76,7 @@ impl Shapes {
             block_threads: self.block_threads.distribution(),
             launch_threads: self.launch_threads.distribution(),
         };
-        (self.launches, shape)
+        (self.launches, self.captured, shape)
     }
 
     fn count(&mut self, Dimensions { grid, block }: Dimensions, times: u64) {
@@ -102,14 +108,14 @@ mod tests {
         };
         let mut shapes = Shapes::new();
         for shape in [Some(small), Some(small), None, Some(large), Some(small)] {
-            shapes.launch(shape);
+            shapes.launch(shape, shape.is_none());
         }
         let mut all = Shapes::new();
-        all.launch(Some(large));
+        all.launch(Some(large), false);
         all.merge(&shapes);
-        let (launches, shape) = all.finish();
+        let (launches, captured, shape) = all.finish();
         let threads = shape.launch_threads.expect("shapes");
-        assert_eq!((launches, threads.count), (6, 5));
+        assert_eq!((launches, captured, threads.count), (6, 1, 5));
         assert_eq!(
             (threads.total, threads.percentiles.max),
             (3 * 64 + 2 * 2048, 2048)
@@ -121,11 +127,12 @@ mod tests {
     #[test]
     fn impossible_shapes_do_not_overflow() {
         let mut shapes = Shapes::new();
-        shapes.launch(Some(Dimensions {
+        let shape = Dimensions {
             grid: [u32::MAX; 3],
             block: [u32::MAX; 3],
-        }));
-        let (_, shape) = shapes.finish();
+        };
+        shapes.launch(Some(shape), false);
+        let (_, _, shape) = shapes.finish();
         assert_eq!(shape.launch_threads.expect("shapes").over, 1);
     }
 }

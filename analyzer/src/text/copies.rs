@@ -5,7 +5,7 @@ use std::io;
 use super::page::Page;
 use super::table::{Align, Cell, Table};
 use super::{bars, calls, units};
-use crate::report::Report;
+use crate::report::{Copies, Report};
 
 pub(super) fn copies(report: &Report, page: &mut Page<'_>) -> io::Result<()> {
     if report.copies.is_empty() {
@@ -30,11 +30,7 @@ pub(super) fn copies(report: &Report, page: &mut Page<'_>) -> io::Result<()> {
         };
         let [time, ..] = calls::cells(copies.duration_ns.as_ref());
         table.row([
-            copies
-                .direction
-                .unwrap_or("unknown")
-                .replace('_', " ")
-                .into(),
+            direction(copies).into(),
             units::count(copies.copies).into(),
             match copies.failed {
                 0 => "0".into(),
@@ -56,6 +52,15 @@ pub(super) fn copies(report: &Report, page: &mut Page<'_>) -> io::Result<()> {
         units::bytes_bound,
         page,
     )
+}
+
+/// `host to device, pinned`.
+fn direction(copies: &Copies) -> String {
+    let direction = copies.direction.unwrap_or("unknown").replace('_', " ");
+    match copies.host {
+        Some("unknown") | None => direction,
+        Some(host) => format!("{direction}, {host}"),
+    }
 }
 
 pub(super) fn waits(report: &Report, page: &mut Page<'_>) -> io::Result<()> {

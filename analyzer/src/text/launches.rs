@@ -76,29 +76,30 @@ pub(super) fn kernels(report: &Report, page: &mut Page<'_>) -> io::Result<()> {
         table.row([
             units::count(kernel.launches).into(),
             of(kernel.shape.block_threads.as_ref(), |block| block.p50),
-            kernel_name(kernel).into(),
+            kernel_name(kernel, KERNEL).into(),
             kernel
                 .module
                 .as_deref()
-                .map_or_else(Cell::unknown, |module| file_name(module).into()),
+                .map_or_else(Cell::unknown, |module| file_name(module, MODULE).into()),
         ]);
     }
     table.write(page)?;
     page.more(report.kernels.len(), ROWS, "kernel")
 }
 
-fn kernel_name(kernel: &Kernel) -> String {
+/// A kernel's name, at most so many characters of it.
+pub(crate) fn kernel_name(kernel: &Kernel, width: usize) -> String {
     match (&kernel.name, kernel.handle) {
-        (Some(name), _) => demangle::short(name, KERNEL),
+        (Some(name), _) => demangle::short(name, width),
         (None, Some(handle)) => format!("unknown ({handle:#x})"),
         (None, None) => "unknown".to_owned(),
     }
 }
 
-/// The last part of a path, at most [`MODULE`] characters of it.
-fn file_name(path: &str) -> String {
+/// The last part of a path, at most so many characters of it.
+pub(crate) fn file_name(path: &str, width: usize) -> String {
     let name = path.rsplit('/').next().unwrap_or(path);
-    let mut text: String = name.chars().take(MODULE).collect();
+    let mut text: String = name.chars().take(width).collect();
     if text.len() < name.len() {
         text.pop();
         text.push('…');

@@ -2,6 +2,8 @@
 
 use std::io;
 
+use ledger::MemoryKind;
+
 use super::page::Page;
 use super::style::Tone;
 use super::table::{Align, Cell, Table};
@@ -17,7 +19,7 @@ pub(super) fn by_device(report: &Report, page: &mut Page<'_>) -> io::Result<()> 
         ("pid", Align::Right),
         ("device", Align::Right),
         ("live", Align::Right),
-        ("blocks", Align::Right),
+        ("held", Align::Right),
         ("peak", Align::Right),
         ("at exit", Align::Right),
         ("PyTorch", Align::Right),
@@ -32,18 +34,54 @@ pub(super) fn by_device(report: &Report, page: &mut Page<'_>) -> io::Result<()> 
             memory.pid.to_string().into(),
             device.map_or_else(|| Cell::from("unknown"), |device| device.to_string().into()),
             units::bytes(memory.live_bytes).into(),
-            units::count(memory.live_blocks).into(),
+            units::bytes(memory.held_bytes).into(),
             units::bytes(memory.peak_bytes).into(),
             units::bytes(memory.ended_bytes).into(),
-            torch(memory.torch.and_then(|torch| torch.allocated)),
-            torch(memory.torch.and_then(|torch| torch.reserved)),
+            torch(memory.torch.map(|torch| torch.allocated)),
+            torch(memory.torch.map(|torch| torch.reserved)),
         ]);
     }
     table.write(page)?;
+    by_kind(report, page)?;
     for process in &report.processes {
         notes(process, page)?;
     }
     Ok(())
+}
+
+/// Where there is anything but `cudaMalloc` and its like.
+fn by_kind(report: &Report, page: &mut Page<'_>) -> io::Result<()> {
+    let mut table = Table::new([
+        ("pid", Align::Right),
+        ("device", Align::Right),
+        ("kind", Align::Left),
+        ("live", Align::Right),
+        ("", Align::Left),
+    ]);
+    for memory in &report.memory {
+        for kind in MemoryKind::ALL {
+            let live = memory.by_kind.get(kind);
+            if live > 0 && kind != MemoryKind::Device {
+                let device = memory.device;
+                table.row([
+                    memory.pid.to_string().into(),
+                    device.map_or_else(Cell::unknown, |device| device.to_string().into()),
+                    kind.name().replace('_', " ").into(),
+                    units::bytes(live).into(),
+                    if kind.is_own_device_memory() {
+                        "in live".into()
+                    } else {
+                        "apart".into()
+                    },
+                ]);
+            }
+        }
+    }
+    if table.is_empty() {
+        return Ok(());
+    }
+    page.section("Of it, and besides: other kinds of memory")?;
+    table.write(page)
 }
 
 fn has_notes(process: &Process) -> bool {

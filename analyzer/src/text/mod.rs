@@ -16,10 +16,14 @@ mod units;
 use std::io::{self, Write};
 
 use crate::report::Report;
-use page::Page;
+pub(crate) use launches::{file_name, kernel_name};
+pub(crate) use page::Page;
+pub(crate) use style::Tone;
+pub(crate) use table::{Align, Cell, Table};
 
 pub use style::Colour;
 pub use units::{bytes, count, duration};
+pub(crate) use units::{counted, since};
 
 /// Writes the report.
 pub fn write(report: &Report, colour: Colour, output: &mut dyn Write) -> io::Result<()> {

@@ -7,16 +7,16 @@ use super::table::{length, printable};
 use super::units;
 
 /// Characters in a line.
-pub(super) const WIDTH: usize = 80;
+pub(crate) const WIDTH: usize = 80;
 
-pub(super) struct Page<'a> {
+pub(crate) struct Page<'a> {
     output: &'a mut dyn Write,
     colour: Colour,
     is_begun: bool,
 }
 
 impl<'a> Page<'a> {
-    pub(super) fn new(output: &'a mut dyn Write, colour: Colour) -> Self {
+    pub(crate) fn new(output: &'a mut dyn Write, colour: Colour) -> Self {
         Self {
             output,
             colour,
@@ -25,7 +25,7 @@ impl<'a> Page<'a> {
     }
 
     /// Begins a section.
-    pub(super) fn section(&mut self, title: &str) -> io::Result<()> {
+    pub(crate) fn section(&mut self, title: &str) -> io::Result<()> {
         if self.is_begun {
             self.end_line()?;
         }
@@ -35,7 +35,7 @@ impl<'a> Page<'a> {
     }
 
     /// A paragraph, broken between words. Control characters are made harmless.
-    pub(super) fn paragraph(&mut self, text: &str, tone: Tone) -> io::Result<()> {
+    pub(crate) fn paragraph(&mut self, text: &str, tone: Tone) -> io::Result<()> {
         let text = printable(text);
         let mut line = String::new();
         for word in text.split(' ') {
@@ -52,7 +52,7 @@ impl<'a> Page<'a> {
     }
 
     /// Says that only the first `shown` of `all` things were listed, if so.
-    pub(super) fn more(&mut self, all: usize, shown: usize, thing: &str) -> io::Result<()> {
+    pub(crate) fn more(&mut self, all: usize, shown: usize, thing: &str) -> io::Result<()> {
         let hidden = all.saturating_sub(shown);
         if hidden == 0 {
             return Ok(());
@@ -64,7 +64,7 @@ impl<'a> Page<'a> {
         )
     }
 
-    pub(super) fn paint(&mut self, text: &str, tone: Tone) -> io::Result<()> {
+    pub(crate) fn paint(&mut self, text: &str, tone: Tone) -> io::Result<()> {
         write!(
             self.output,
             "{}",
@@ -76,11 +76,11 @@ impl<'a> Page<'a> {
         )
     }
 
-    pub(super) fn indent(&mut self, blanks: usize) -> io::Result<()> {
+    pub(crate) fn indent(&mut self, blanks: usize) -> io::Result<()> {
         write!(self.output, "{:blanks$}", "")
     }
 
-    pub(super) fn end_line(&mut self) -> io::Result<()> {
+    pub(crate) fn end_line(&mut self) -> io::Result<()> {
         writeln!(self.output)
     }
 

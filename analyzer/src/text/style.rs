@@ -28,7 +28,7 @@ impl Colour {
 
 /// What a piece of text is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) enum Tone {
+pub(crate) enum Tone {
     #[default]
     Plain,
     Heading,
@@ -40,10 +40,10 @@ pub(super) enum Tone {
 }
 
 /// `text` in the colour of its tone.
-pub(super) struct Painted<'a> {
-    pub(super) text: &'a str,
-    pub(super) tone: Tone,
-    pub(super) colour: Colour,
+pub(crate) struct Painted<'a> {
+    pub(crate) text: &'a str,
+    pub(crate) tone: Tone,
+    pub(crate) colour: Colour,
 }
 
 impl fmt::Display for Painted<'_> {

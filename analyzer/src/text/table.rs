@@ -8,19 +8,19 @@ const INDENT: usize = 2;
 const GAP: usize = 2;
 
 #[derive(Clone, Copy)]
-pub(super) enum Align {
+pub(crate) enum Align {
     /// Flush left. The first such column gives way where the page is too narrow.
     Left,
     Right,
 }
 
 /// A table. Cells may hold anything: control characters are made harmless.
-pub(super) struct Table {
+pub(crate) struct Table {
     columns: Vec<(&'static str, Align)>,
     rows: Vec<Vec<Cell>>,
 }
 
-pub(super) struct Cell {
+pub(crate) struct Cell {
     text: String,
     tone: Tone,
 }
@@ -36,7 +36,7 @@ impl<T: AsRef<str>> From<T> for Cell {
 
 impl Cell {
     /// A cell that one must not overlook.
-    pub(super) fn alarm(text: impl AsRef<str>) -> Self {
+    pub(crate) fn alarm(text: impl AsRef<str>) -> Self {
         Self {
             tone: Tone::Alarm,
             ..Self::from(text)
@@ -44,16 +44,16 @@ impl Cell {
     }
 
     /// What is unknown.
-    pub(super) fn unknown() -> Self {
+    pub(crate) fn unknown() -> Self {
         Self::from("-")
     }
 
     /// A process id; `None` stands for the many that are not told apart.
-    pub(super) fn pid(pid: Option<u32>) -> Self {
+    pub(crate) fn pid(pid: Option<u32>) -> Self {
         pid.map_or_else(|| Self::from("others"), |pid| Self::from(pid.to_string()))
     }
 
-    pub(super) fn bar(text: impl AsRef<str>) -> Self {
+    pub(crate) fn bar(text: impl AsRef<str>) -> Self {
         Self {
             tone: Tone::Bar,
             ..Self::from(text)
@@ -62,24 +62,24 @@ impl Cell {
 }
 
 impl Table {
-    pub(super) fn new(columns: impl IntoIterator<Item = (&'static str, Align)>) -> Self {
+    pub(crate) fn new(columns: impl IntoIterator<Item = (&'static str, Align)>) -> Self {
         Self {
             columns: columns.into_iter().collect(),
             rows: Vec::new(),
         }
     }
 
-    pub(super) fn row<const N: usize>(&mut self, cells: [Cell; N]) {
+    pub(crate) fn row<const N: usize>(&mut self, cells: [Cell; N]) {
         debug_assert_eq!(N, self.columns.len());
         self.rows.push(cells.into());
     }
 
-    pub(super) fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.rows.is_empty()
     }
 
     /// Writes the titles, if there are any, and the rows.
-    pub(super) fn write(mut self, page: &mut Page<'_>) -> std::io::Result<()> {
+    pub(crate) fn write(mut self, page: &mut Page<'_>) -> std::io::Result<()> {
         let widths = self.widths();
         if self.columns.iter().any(|(title, _)| !title.is_empty()) {
             let titles = self.columns.iter();
@@ -136,7 +136,7 @@ impl Table {
 }
 
 /// Number of characters.
-pub(super) fn length(text: &str) -> usize {
+pub(crate) fn length(text: &str) -> usize {
     text.chars().count()
 }
 
@@ -152,7 +152,7 @@ fn cut(text: &str, width: usize) -> String {
 }
 
 /// `text` without what could drive a terminal: names come from the traced processes.
-pub(super) fn printable(text: &str) -> String {
+pub(crate) fn printable(text: &str) -> String {
     text.chars()
         .map(|c| if c.is_control() { '\u{fffd}' } else { c })
         .collect()

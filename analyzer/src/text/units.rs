@@ -40,7 +40,7 @@ pub fn duration(value: u64) -> String {
 
 /// A moment, as ns since the start of the recording: `12.345678901 s`, in the form that
 /// `--from` takes. `-` marks what was before it.
-pub(super) fn since(moment: u64, start: Option<u64>) -> String {
+pub(crate) fn since(moment: u64, start: Option<u64>) -> String {
     let Some(start) = start else {
         return format!("@{moment}");
     };
@@ -67,7 +67,7 @@ pub fn count(value: u64) -> String {
 }
 
 /// `count` things: `1 call`, `2 calls`.
-pub(super) fn counted(value: u64, thing: &str) -> String {
+pub(crate) fn counted(value: u64, thing: &str) -> String {
     format!(
         "{} {thing}{}",
         count(value),

@@ -1,4 +1,5 @@
 //! A small recording with one of everything that a report tells of.
+#![allow(dead_code, reason = "each test file uses its part")]
 
 use std::collections::BTreeMap;
 
@@ -128,6 +129,7 @@ pub(crate) fn process(pid: u32, title: &str, from_start: bool) -> Fact {
         title: title.to_owned(),
         command: format!("{title} --model m"),
         from_start,
+        visible_devices: None,
     })
 }
 

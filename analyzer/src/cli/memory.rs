@@ -1,0 +1,81 @@
+//! `memory`: who holds it.
+
+use std::io::{self, BufWriter, Read, Write};
+use std::path::PathBuf;
+
+use trace::{End, Reader};
+
+use crate::Error;
+use crate::input::Input;
+use crate::memory::{COLUMNS, Collector, Report, write_text};
+use crate::selection::Time;
+use crate::text::Colour;
+
+/// Arguments of `memory`.
+#[derive(Clone, Debug, clap::Args)]
+pub struct Arguments {
+    /// The recording; `-` is standard input
+    #[arg(value_name = "FILE")]
+    recording: PathBuf,
+    /// Show this moment, not the end of each process: seconds since the start (12.5 or 12.5s),
+    /// or @ and ns of `CLOCK_MONOTONIC`
+    #[arg(long, value_name = "TIME")]
+    at: Option<Time>,
+    /// Show how live memory went over time, too
+    #[arg(long)]
+    timeline: bool,
+    /// Print JSON (docs/memory.md) in place of text
+    #[arg(long)]
+    json: bool,
+}
+
+pub(super) fn run(arguments: &Arguments) -> Result<(), Error> {
+    let Arguments {
+        recording,
+        at,
+        timeline,
+        json,
+    } = arguments;
+    let input = Input::from(recording.as_path());
+    let collector = Collector::new(*at, *timeline);
+    let (report, end) = read(input.open()?, collector).map_err(|source| Error::Read {
+        input: input.to_string(),
+        source,
+    })?;
+    warn(&report, &end);
+    let mut output = BufWriter::new(io::stdout().lock());
+    if *json {
+        serde_json::to_writer_pretty(&mut output, &report)
+            .map_err(io::Error::from)
+            .and_then(|()| writeln!(output))
+    } else {
+        write_text(&report, Colour::of_stdout(), &mut output)
+    }
+    .and_then(|()| output.flush())
+    .map_err(Error::Output)
+}
+
+fn read(input: impl Read, mut collector: Collector) -> Result<(Report, End), trace::ReadError> {
+    let mut reader = Reader::new(input)?.select(COLUMNS);
+    for batch in &mut reader {
+        collector.batch(&batch?);
+    }
+    let end = reader.end().cloned().unwrap_or(End::Complete);
+    Ok((collector.finish(), end))
+}
+
+/// Says on standard error what makes the report doubtful: it may be read by a program.
+fn warn(report: &Report, end: &End) {
+    match end {
+        End::Complete if report.recording.complete => {}
+        End::Complete => {
+            eprintln!("warning: the recording is incomplete: its last rows are missing");
+        }
+        End::Truncated { .. } => {
+            eprintln!("warning: the recording is {end}; this is the report of what came before");
+        }
+    }
+    if report.recording.lost_anything() {
+        eprintln!("warning: the recording lost events: figures may be off (see `recording`)");
+    }
+}

@@ -1,0 +1,87 @@
+//! `snapshot`: what a PyTorch memory snapshot says.
+
+use std::io::{self, BufWriter, Write};
+use std::path::{Path, PathBuf};
+
+use trace::{Event, Reader};
+
+use crate::Error;
+use crate::fragmentation::{COLUMNS, Size};
+use crate::input::{self, Input};
+use crate::snapshot::{self, Join, Report, Search, Snapshot, write_text};
+use crate::text::Colour;
+
+/// Arguments of `snapshot`.
+#[derive(Clone, Debug, clap::Args)]
+pub struct Arguments {
+    /// What `torch.cuda.memory._dump_snapshot()` wrote; `-` is standard input
+    #[arg(value_name = "FILE")]
+    snapshot: PathBuf,
+    /// A recording of the same run: compares block by block
+    #[arg(long, value_name = "FILE")]
+    recording: Option<PathBuf>,
+    /// Would a tensor of this size find a free block? Bytes, or with a unit: 512MiB, 1.5GiB
+    #[arg(long, value_name = "SIZE")]
+    fit: Option<Size>,
+    /// Print JSON (docs/snapshot.md) in place of text
+    #[arg(long)]
+    json: bool,
+}
+
+pub(super) fn run(arguments: &Arguments) -> Result<(), Error> {
+    let Arguments {
+        snapshot,
+        recording,
+        fit,
+        json,
+    } = arguments;
+    let snapshot = read(snapshot)?;
+    let mut report = Report::new(&snapshot, fit.map(|Size(bytes)| bytes));
+    if let Some(recording) = recording {
+        report.recording = Some(join(&snapshot, recording)?);
+    }
+    let mut output = BufWriter::new(io::stdout().lock());
+    if *json {
+        serde_json::to_writer_pretty(&mut output, &report)
+            .map_err(io::Error::from)
+            .and_then(|()| writeln!(output))
+    } else {
+        write_text(&report, Colour::of_stdout(), &mut output)
+    }
+    .and_then(|()| output.flush())
+    .map_err(Error::Output)
+}
+
+/// Reads a snapshot's file.
+pub(super) fn read(path: &Path) -> Result<Snapshot, Error> {
+    let input = Input::from(path);
+    snapshot::read(input.open()?).map_err(|source| Error::Snapshot {
+        input: input.to_string(),
+        source,
+    })
+}
+
+fn join(snapshot: &Snapshot, recording: &Path) -> Result<Join, Error> {
+    let mut search = Search::new(snapshot);
+    each_event(recording, |event| search.push(event))?;
+    let mut comparison = search.finish();
+    each_event(recording, |event| comparison.push(event))?;
+    Ok(comparison.finish())
+}
+
+/// Reads a recording from its start: what concerns memory.
+pub(super) fn each_event(recording: &Path, mut take: impl FnMut(&Event)) -> Result<(), Error> {
+    let failed = |source| Error::Read {
+        input: recording.display().to_string(),
+        source,
+    };
+    let file = input::open(recording)?;
+    let mut reader = Reader::new(file).map_err(failed)?.select(COLUMNS);
+    for batch in &mut reader {
+        let batch = batch.map_err(failed)?;
+        for row in 0..batch.len() {
+            take(&batch.event(row));
+        }
+    }
+    Ok(())
+}

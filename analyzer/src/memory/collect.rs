@@ -1,0 +1,272 @@
+//! From events to a report.
+
+use std::collections::BTreeMap;
+
+use agent_common::ApiId;
+use ledger::{Ledger, MemoryKind, ProcessKey, concerns_memory};
+use trace::{Event, EventBatch, Fact, Kind, fact};
+
+use super::report::{Device, Holder, Kinds, Pool, Process, Recording, Report, SCHEMA, Torch};
+use super::timeline::Timeline;
+use crate::selection::Time;
+
+/// Most identities of devices that are kept.
+const IDENTITIES: usize = 65_536;
+
+/// Takes the events of a recording, in order of `seq`, and makes a [`Report`].
+#[derive(Debug, Default)]
+pub struct Collector {
+    at: Option<Time>,
+    ledger: Ledger,
+    callers: BTreeMap<u32, Option<String>>,
+    /// By process id and ordinal.
+    uuids: BTreeMap<(u32, i32), String>,
+    recording: Recording,
+    /// Events after the moment that was asked for: only what they say of losses counts.
+    is_past: bool,
+    accounts_seen: bool,
+    timeline: Option<Timeline>,
+    /// Processes that ended, as they were right before.
+    ended: Vec<(ProcessKey, Process)>,
+}
+
+impl Collector {
+    /// For the state at `at`, or at the end of each process; with the curves, where asked for.
+    pub fn new(at: Option<Time>, timeline: bool) -> Self {
+        Self {
+            at,
+            timeline: timeline.then(Timeline::default),
+            ..Self::default()
+        }
+    }
+
+    /// Takes in the next rows.
+    pub fn batch(&mut self, batch: &EventBatch) {
+        for row in 0..batch.len() {
+            let api = batch.api().get(row).and_then(ApiId::api);
+            if api.is_none_or(|api| concerns_memory(api.effect)) {
+                self.push(&batch.event(row));
+            } else {
+                // Nothing that concerns memory: not worth putting together.
+                self.count(batch.ts()[row]);
+            }
+        }
+    }
+
+    fn count(&mut self, timestamp: u64) -> u64 {
+        self.recording.events += 1;
+        *self.recording.start_ns.get_or_insert(timestamp)
+    }
+
+    /// Takes in the next event.
+    pub fn push(&mut self, event: &Event) {
+        let start = self.count(event.timestamp);
+        let fact = (event.kind == Kind::Fact)
+            .then(|| event.text.as_deref().and_then(Fact::parse))
+            .flatten();
+        match &fact {
+            Some(Fact::Caller(fact::Caller { id, module })) => {
+                self.callers.insert(*id, module.clone());
+            }
+            Some(Fact::Device(device)) => self.identify(device),
+            Some(Fact::Account(_) | Fact::RecursionMisses { .. }) => {
+                self.accounts_seen = true;
+                self.ledger.apply(event);
+                return;
+            }
+            Some(Fact::End) => self.recording.complete = true,
+            Some(_) | None => {}
+        }
+        let moment = moment_of(event, fact.as_ref());
+        if let Some(moment) = moment {
+            let at = self.at.map(|at| at.after(start));
+            self.is_past = self.is_past || at.is_some_and(|at| moment > at);
+            if !self.is_past {
+                let end = self.recording.end_ns.get_or_insert(moment);
+                *end = moment.max(*end);
+            }
+        }
+        if self.is_past {
+            return;
+        }
+        if let Some(process) = self.ledger.about_to_end(event) {
+            let key = process.key();
+            if self.at.is_none() {
+                let ended = self.process(process, event.timestamp);
+                self.ended.push((key, ended));
+            }
+            if let Some(timeline) = &mut self.timeline {
+                timeline.end(key, event.timestamp, start);
+            }
+        }
+        self.ledger.apply(event);
+        if let (Some(timeline), Some(moment)) = (&mut self.timeline, moment) {
+            timeline.note(&self.ledger, event.pid, moment, start);
+        }
+    }
+
+    fn identify(&mut self, device: &fact::Device) {
+        if let Some(uuid) = &device.uuid
+            && self.uuids.len() < IDENTITIES
+        {
+            self.uuids
+                .insert((device.pid, device.ordinal), uuid.clone());
+        }
+    }
+
+    /// The report on all events taken in.
+    pub fn finish(mut self) -> Report {
+        let start = self.recording.start_ns.unwrap_or(0);
+        let at_ns = self.at.map(|at| at.after(start));
+        let now = at_ns.or(self.recording.end_ns).unwrap_or(start);
+        let mut processes: Vec<Process> = Vec::new();
+        for (key, mut process) in std::mem::take(&mut self.ended) {
+            if let Some(ended) = self.ledger.ended().find(|ended| ended.key() == key) {
+                process.end = ended.end().map(|end| end.cause.name());
+                process.ended = ended.ended().into();
+            }
+            processes.push(process);
+        }
+        let live = self.ledger.live().map(|process| self.process(process, now));
+        processes.extend(live);
+        processes.retain(has_memory);
+        let losses = self.ledger.losses();
+        let known = |count| self.accounts_seen.then_some(count);
+        let recording = Recording {
+            lost_memory_records: known(losses.memory),
+            lost_torch_reports: known(losses.torch),
+            recursion_misses: known(losses.recursion_misses),
+            damaged_checkpoints: self.ledger.damaged_checkpoints(),
+            ..self.recording
+        };
+        Report {
+            schema: SCHEMA,
+            recording,
+            at_ns,
+            processes,
+            timeline: self.timeline.map(Timeline::finish),
+        }
+    }
+
+    fn process(&self, process: &ledger::Process, now: u64) -> Process {
+        let info = process.info();
+        // Exhaustive: a new counter must be shown, or named here as not.
+        let ledger::Counters {
+            unknown_frees,
+            null_frees,
+            empty_allocations: _,
+            failed_allocations,
+            failed_frees,
+            unread_allocations,
+            unsized_allocations,
+            unknown_mappings,
+            captured_frees,
+            untracked,
+            untracked_objects: _,
+            malformed: _,
+            gaps,
+        } = process.counters();
+        let mut ordinals: Vec<Option<i32>> = process.devices().keys().copied().collect();
+        ordinals.extend(process.allocators().keys().copied().map(Some));
+        ordinals.sort_unstable();
+        ordinals.dedup();
+        Process {
+            pid: process.key().pid,
+            incarnation: process.key().incarnation,
+            start_time: info.map(|info| info.start_time),
+            exe: info.map(|info| info.exe.clone()),
+            title: info.map(|info| info.title.clone()),
+            at_ns: now,
+            end: None,
+            from_start: process.from_start(),
+            gaps,
+            devices: ordinals
+                .into_iter()
+                .map(|ordinal| self.device(process, ordinal))
+                .collect(),
+            pools: process.pools().map(pool).collect(),
+            reserved_address_bytes: process.vmm().reserved_address_bytes(),
+            ended: process.ended().into(),
+            unknown_frees,
+            null_frees,
+            failed_frees,
+            captured_frees,
+            failed_allocations: failed_allocations.into(),
+            unread_allocations: unread_allocations.into(),
+            unsized_allocations,
+            unknown_mappings,
+            untracked: untracked.into(),
+        }
+    }
+
+    fn device(&self, process: &ledger::Process, ordinal: Option<i32>) -> Device {
+        let device = process.devices().get(&ordinal);
+        let allocator = ordinal.and_then(|ordinal| process.allocators().get(&ordinal));
+        let uuid = ordinal.and_then(|ordinal| self.uuids.get(&(process.key().pid, ordinal)));
+        let live = device.map(ledger::Device::live).unwrap_or_default();
+        let peak = device.map(ledger::Device::peak).unwrap_or_default();
+        let reading = device.and_then(ledger::Device::reading);
+        let bytes = |kind| device.map_or(0, |device| device.of_kind(kind).bytes);
+        let at_peak = |kind: MemoryKind| device.map_or(0, |device| device.at_peak(kind));
+        let holders = process.holders(ordinal).into_iter();
+        Device {
+            device: ordinal,
+            uuid: uuid.cloned(),
+            live_bytes: live.bytes,
+            live_count: live.count,
+            held_bytes: device.map_or(0, ledger::Device::held_bytes),
+            waste_bytes: device.map_or(0, ledger::Device::waste_bytes),
+            peak_bytes: peak.bytes,
+            peak_ns: (peak.bytes > 0).then_some(peak.at.timestamp),
+            by_kind: Kinds::of(bytes),
+            peak_by_kind: Kinds::of(at_peak),
+            unattributed_bytes: reading.and_then(|reading| reading.unattributed()),
+            unattributed_at_ns: reading.map(|reading| reading.at.timestamp),
+            torch: allocator.map(Torch::of),
+            holders: holders.map(|holder| self.holder(holder)).collect(),
+        }
+    }
+
+    fn holder(&self, holder: ledger::Holder) -> Holder {
+        let ledger::Holder {
+            caller,
+            kind,
+            size_class,
+            live,
+        } = holder;
+        Holder {
+            caller: caller.and_then(|id| self.callers.get(&id).cloned().flatten()),
+            kind: kind.name(),
+            size_class_bytes: size_class,
+            live_count: live.count,
+            live_bytes: live.bytes,
+        }
+    }
+}
+
+fn pool(pool: &ledger::MemoryPool) -> Pool {
+    Pool {
+        handle: pool.handle(),
+        device: pool.device(),
+        live_count: pool.live.count,
+        live_bytes: pool.live.bytes,
+        reserved_bytes: None,
+        release_threshold_bytes: pool.release_threshold,
+        trims: pool.trims,
+    }
+}
+
+fn has_memory(process: &Process) -> bool {
+    !process.devices.is_empty() || process.unknown_frees > 0 || !process.pools.is_empty()
+}
+
+/// When what an event tells had happened; `None` for rows that define or sum up something.
+fn moment_of(event: &Event, fact: Option<&Fact>) -> Option<u64> {
+    match event.kind {
+        Kind::Call | Kind::Begin => {
+            Some(event.timestamp.saturating_add(event.duration.unwrap_or(0)))
+        }
+        Kind::Fact => matches!(fact, Some(Fact::Exit | Fact::Exec)).then_some(event.timestamp),
+        Kind::Abandoned | Kind::InFlight => None,
+    }
+}
