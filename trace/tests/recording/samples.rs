@@ -239,6 +239,9 @@ pub(crate) fn facts() -> Vec<Fact> {
             lost_extra: 6,
         }),
         Fact::RecursionMisses { count: 8 },
+        Fact::Checkpoint {
+            part: serde_json::json!({ "part": "end" }),
+        },
         Fact::End,
     ];
     // A new kind must be added above, and then here.
@@ -258,6 +261,7 @@ pub(crate) fn facts() -> Vec<Fact> {
             | Fact::Settings(_)
             | Fact::Account(_)
             | Fact::RecursionMisses { .. }
+            | Fact::Checkpoint { .. }
             | Fact::End => {}
         }
     }
