@@ -281,6 +281,79 @@ fn a_window_selects_calls_by_entry_and_memory_by_its_end() {
     assert!(report.accounts.iter().all(|account| account.balanced));
 }
 
+/// Copies of one process from and to memory that is pinned for a while: direction, what the
+/// host's side was, how many.
+fn copies(
+    with_settings: bool,
+    from_start: bool,
+) -> Vec<(Option<&'static str>, Option<&'static str>, u64)> {
+    let mut sample = Sample::new();
+    if with_settings {
+        let settings = sample::everything().events.swap_remove(0);
+        sample.events.push(settings);
+    }
+    sample.fact(START, ENGINE, &sample::process(ENGINE, "", from_start));
+    let copy = |kind, source, destination, ms| Event {
+        source: Some(source),
+        address: Some(destination),
+        size: Some(4096),
+        copy_kind: Some(kind),
+        ..at(ENGINE, ms)
+    };
+    let (device, pinned, other) = (0x7f00_0000_0000, 0x1000_0000, 0x2000_0000);
+    let block = |ms| Event {
+        address: Some(pinned),
+        size: Some(1 << 20),
+        device: Some(0),
+        ..at(ENGINE, ms)
+    };
+    sample.call("cudaMallocHost", 0, 10, block(1));
+    for ms in [2, 3, 5] {
+        sample.call("cudaMemcpyAsync", 0, 10, copy(1, pinned, device, ms));
+    }
+    sample.call("cudaMemcpyAsync", 0, 10, copy(1, other, device, 6));
+    sample.row("cudaFreeHost", Kind::Begin, block(7));
+    sample.call("cudaFreeHost", 0, 10, block(7));
+    sample.call("cudaMemcpyAsync", 0, 10, copy(1, pinned, device, 8));
+    sample.call("cudaMemcpy", 0, 10, copy(2, device, other, 9));
+    sample.call("cudaMemcpyAsync", 0, 10, copy(3, device, device + 8192, 10));
+    let copies = whole(&sample).copies.into_iter();
+    copies
+        .map(|copies| (copies.direction, copies.host, copies.copies))
+        .collect()
+}
+
+#[test]
+fn copies_are_told_apart_by_what_the_host_memory_is() {
+    let to = Some("host_to_device");
+    let from = Some("device_to_host");
+    let inside = (Some("device_to_device"), None, 1);
+    assert_eq!(
+        copies(true, true),
+        [
+            (to, Some("pinned"), 3),
+            (to, Some("pageable"), 2),
+            (from, Some("pageable"), 1),
+            inside
+        ]
+    );
+    // What is known to be pinned is; what is not, may have been pinned before.
+    assert_eq!(
+        copies(true, false),
+        [
+            (to, Some("pinned"), 3),
+            (to, Some("unknown"), 2),
+            (from, Some("unknown"), 1),
+            inside
+        ]
+    );
+    // Whether memory was traced is not known.
+    assert_eq!(
+        copies(false, true),
+        [(to, Some("unknown"), 5), (from, Some("unknown"), 1), inside]
+    );
+}
+
 #[test]
 fn calls_in_flight_are_shown_whenever_they_began() {
     let selection = Selection {

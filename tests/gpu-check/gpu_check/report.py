@@ -52,10 +52,13 @@ class Report:
         return sum(launches for name, launches in self.kernels() if name is None)
 
     def copies(self):
-        """Copies by direction: {direction: [successful copies, bytes]}."""
-        return {
-            row["direction"]: [row["copies"] - row["failed"], row["bytes"]] for row in self.document["copies"]
-        }
+        """Copies by direction, whatever the host's side: {direction: [successful copies, bytes]}."""
+        copies = {}
+        for row in self.document["copies"]:
+            sums = copies.setdefault(row["direction"], [0, 0])
+            sums[0] += row["copies"] - row["failed"]
+            sums[1] += row["bytes"]
+        return copies
 
     def live_bytes(self, pid=None):
         return sum(row["live_bytes"] for row in self.document["memory"] if pid in (None, row["pid"]))
