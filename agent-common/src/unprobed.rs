@@ -154,8 +154,6 @@ const ANCIENT: &[&str] = &[
     "cuCtxDetach",
     "cuCtxPopCurrent",
     "cuCtxPushCurrent",
-    "cuDevicePrimaryCtxRelease",
-    "cuDevicePrimaryCtxReset",
     "cuDevicePrimaryCtxSetFlags",
     "cuDeviceTotalMem",
     "cuEventDestroy",

@@ -6,7 +6,7 @@ use crate::{
     value::{Field, arg, int, out, out_at},
 };
 
-pub(super) const ROWS: [Api; 20] = [
+pub(super) const ROWS: [Api; 22] = [
     runtime(
         &["cudaSetDevice"],
         Family::Device,
@@ -109,6 +109,22 @@ pub(super) const ROWS: [Api; 20] = [
     )
     .probe(Probe::EntryAndReturn)
     .doc("Ends a device's primary context and frees all its memory"),
+    driver(
+        &["cuDevicePrimaryCtxRelease"],
+        Family::Device,
+        Effect::ContextRelease,
+        &[int(0, Field::Device)],
+    )
+    .probe(Probe::EntryAndReturn)
+    .doc("As cuDevicePrimaryCtxRelease_v2, before CUDA 11"),
+    driver(
+        &["cuDevicePrimaryCtxReset"],
+        Family::Device,
+        Effect::ContextReset,
+        &[int(0, Field::Device)],
+    )
+    .probe(Probe::EntryAndReturn)
+    .doc("As cuDevicePrimaryCtxReset_v2, before CUDA 11; runtimes still call this one"),
     driver(
         &["cuCtxCreate_v2"],
         Family::Device,

@@ -6,7 +6,7 @@ use crate::{
     value::{Field, arg, int},
 };
 
-pub(super) const ROWS: [Api; 9] = [
+pub(super) const ROWS: [Api; 10] = [
     // `__cudaLaunchKernel` jumps to `cudaLaunchKernel`: probing it too would count twice.
     runtime(
         ptsz!("cudaLaunchKernel"),
@@ -90,5 +90,17 @@ pub(super) const ROWS: [Api; 9] = [
         Effect::HostFunction,
         &[arg(0, Field::Stream), arg(1, Field::Handle)],
     )
+    .doc("Puts a function of the host into a stream"),
+    driver(
+        ptsz!("cuLaunchHostFunc_v2"),
+        Family::Launch,
+        Effect::HostFunction,
+        &[
+            arg(0, Field::Stream),
+            arg(1, Field::Handle),
+            int(3, Field::Option),
+        ],
+    )
+    .since(13010)
     .doc("Puts a function of the host into a stream"),
 ];

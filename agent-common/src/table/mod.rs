@@ -36,7 +36,7 @@ const _: () = assert!(TASKS.0 as u32 == MAX_APIS - 1);
 pub static APIS: &[Api] = &ROWS;
 
 /// The rows, by subject.
-const SUBJECTS: [&[Api]; 13] = [
+const SUBJECTS: [&[Api]; 14] = [
     &memory::ROWS,
     &host::ROWS,
     &pool::ROWS,
@@ -45,7 +45,8 @@ const SUBJECTS: [&[Api]; 13] = [
     &device::ROWS,
     &launch::ROWS,
     &graph::ROWS,
-    &copy::ROWS,
+    &copy::runtime::ROWS,
+    &copy::driver::ROWS,
     &set::ROWS,
     &sync::ROWS,
     &module::ROWS,

@@ -315,15 +315,8 @@ fn fold_problems(soname: &str, events: &[Event], calls: &[&Event]) -> Vec<String
         .filter(|event| event.flags & flags::DRIVER_SEEN == 0)
         .map(|event| api(event).name)
         .collect();
-    // What it calls in the driver is not traced.
-    let expected: BTreeSet<&str> = ["cudaLaunchHostFunc_v2"]
-        .into_iter()
-        .filter(|_| soname == SONAMES[2])
-        .collect();
-    if alone != expected {
-        problems.push(format!(
-            "without a driver call: expected {expected:?}, got {alone:?}"
-        ));
+    if !alone.is_empty() {
+        problems.push(format!("without a driver call: {alone:?}"));
     }
     problems
 }

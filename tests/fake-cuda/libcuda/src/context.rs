@@ -154,6 +154,32 @@ fn forget_all(device: &'static Device) {
     device.forget_blocks();
 }
 
+/// One reference to the device's primary context less.
+fn release(device: i32) -> Outcome {
+    let device = devices::get(device)?;
+    let handle = primary(device);
+    let left = match contexts().get_mut(&handle) {
+        Some(Known {
+            references: Some(references),
+            ..
+        }) if *references > 0 => {
+            *references -= 1;
+            *references
+        }
+        _ => return Err(Code::INVALID_CONTEXT),
+    };
+    if left == 0 {
+        forget_all(device);
+    }
+    Ok(())
+}
+
+/// The device's primary context ends.
+fn reset(device: i32) -> Outcome {
+    forget_all(devices::get(device)?);
+    Ok(())
+}
+
 exports! {
     unversioned;
 
@@ -170,25 +196,22 @@ exports! {
 
     /// One reference less; the last one ends the context.
     fn cuDevicePrimaryCtxRelease_v2(device: i32) {
-        let device = devices::get(device)?;
-        let handle = primary(device);
-        let left = match contexts().get_mut(&handle) {
-            Some(Known { references: Some(references), .. }) if *references > 0 => {
-                *references -= 1;
-                *references
-            }
-            _ => return Err(Code::INVALID_CONTEXT),
-        };
-        if left == 0 {
-            forget_all(device);
-        }
-        Ok(())
+        release(device)
+    }
+
+    /// The same, as CUDA 7 to 10 had it.
+    fn cuDevicePrimaryCtxRelease(device: i32) {
+        release(device)
     }
 
     /// Forgets everything of the device.
     fn cuDevicePrimaryCtxReset_v2(device: i32) {
-        forget_all(devices::get(device)?);
-        Ok(())
+        reset(device)
+    }
+
+    /// The same, as CUDA 7 to 10 had it.
+    fn cuDevicePrimaryCtxReset(device: i32) {
+        reset(device)
     }
 
     /// Makes a context current on its device.

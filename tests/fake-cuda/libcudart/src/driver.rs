@@ -61,7 +61,7 @@ driver_functions! {
         device_total_mem(*mut usize, i32) = c"cuDeviceTotalMem" @ 3020;
         device_get_attribute(*mut i32, i32, i32) = c"cuDeviceGetAttribute" @ 2000;
         primary_ctx_retain(*mut usize, i32) = c"cuDevicePrimaryCtxRetain" @ 7000;
-        primary_ctx_reset(i32) = c"cuDevicePrimaryCtxReset" @ 11000;
+        primary_ctx_reset(i32) = c"cuDevicePrimaryCtxReset" @ 7000;
         ctx_set_current(usize) = c"cuCtxSetCurrent" @ 4000;
         ctx_synchronize() = c"cuCtxSynchronize" @ 2000;
         device_get_uuid(*mut u8, i32) = c"cuDeviceGetUuid" @ 9020;

@@ -55,7 +55,8 @@ fn has_bus_id(bytes: &Memory, device: u32) -> impl Fn() -> Value + 'static {
 pub(super) fn driver(session: &mut Session) -> [u64; 2] {
     session.set_up("cuInit", &registers([int(0)]));
     let (context, other) = (Memory::out(), Memory::out());
-    for (device, context) in [(DEVICE, &context), (OTHER, &other)] {
+    // The other one twice, for it is released twice.
+    for (device, context) in [(DEVICE, &context), (OTHER, &other), (OTHER, &other)] {
         session.call(
             "cuDevicePrimaryCtxRetain",
             &registers([context.at(), int(device)]),
@@ -139,6 +140,16 @@ fn identities(session: &mut Session) {
 
 /// Ends what [`driver`] began.
 pub(super) fn end_driver(session: &mut Session) {
+    session.call(
+        "cuDevicePrimaryCtxReset",
+        &registers([int(OTHER)]),
+        nothing().device(OTHER.into()),
+    );
+    session.call(
+        "cuDevicePrimaryCtxRelease",
+        &registers([int(OTHER)]),
+        nothing().device(OTHER.into()),
+    );
     for symbol in ["cuDevicePrimaryCtxRelease_v2", "cuDevicePrimaryCtxReset_v2"] {
         session.call(
             symbol,

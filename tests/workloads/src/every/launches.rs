@@ -118,11 +118,9 @@ fn host_functions(session: &mut Session, layer: Layer, twin: Twin) {
         &registers([stream, function, data]),
         expected(),
     );
-    if layer == Layer::Runtime {
-        session.call(
-            &twin.ptsz("cudaLaunchHostFunc_v2"),
-            &registers([stream, function, data, int(1)]),
-            expected().option(1),
-        );
-    }
+    session.call(
+        &twin.ptsz(layer.name("cudaLaunchHostFunc_v2", "cuLaunchHostFunc_v2")),
+        &registers([stream, function, data, int(1)]),
+        expected().option(1),
+    );
 }

@@ -1,0 +1,4 @@
+//! Copies, of every form.
+
+pub(super) mod driver;
+pub(super) mod runtime;
