@@ -3,12 +3,14 @@
 
 use std::collections::BTreeSet;
 
-use agent_common::{Family, Layer};
+use agent_common::{Family, Layer, Unprobed};
 use trace::Kind;
 
 const TRACE: &str = include_str!("../../docs/trace.md");
 const COUNT: &str = include_str!("../../docs/count.md");
 const TRACE_SOURCE: &str = include_str!("../src/sink/json.rs");
+const CHECK: &str = include_str!("../../docs/check.md");
+const CHECK_SOURCE: &str = include_str!("../src/cli/check.rs");
 const COUNT_SOURCE: &str = include_str!("../src/cli/count.rs");
 
 /// The string literals of the code, tests left out, that look like keys; each with what follows it.
@@ -80,6 +82,22 @@ fn count_page_names_the_schema_of_the_source() {
         .expect("a schema in the source");
     let version = from.split('"').next().expect("a string that ends");
     assert!(quoted(COUNT).contains(format!("cudasnoop.count/{version}").as_str()));
+}
+
+#[test]
+fn check_page_describes_what_the_source_prints() {
+    let keys: BTreeSet<&str> = literals(CHECK_SOURCE)
+        .iter()
+        .filter(|(_, after)| after.starts_with(':'))
+        .map(|(key, _)| *key)
+        .collect();
+    assert_eq!(described(CHECK), keys);
+    let groups = Unprobed::ALL.map(Unprobed::name);
+    for group in groups {
+        assert!(quoted(CHECK).contains(group), "{group}");
+    }
+    assert!(CHECK_SOURCE.contains("\"cudasnoop.probes-check/1\""));
+    assert!(quoted(CHECK).contains("cudasnoop.probes-check/1"));
 }
 
 #[test]

@@ -1,9 +1,13 @@
 //! Control: the thread that attaches probes, to the libraries of each process and in time.
 
+mod attach;
+mod hold;
+mod watch;
+
 use std::{
     collections::{HashMap, HashSet},
     num::NonZeroU32,
-    path::{Path, PathBuf},
+    path::PathBuf,
     sync::{
         Arc,
         mpsc::{Receiver, RecvTimeoutError, Sender},
@@ -11,12 +15,10 @@ use std::{
     time::Duration,
 };
 
-use agent_common::{ApiId, Family, Layer, Site};
+use agent_common::{Family, Layer};
 use aya::maps::{HashMap as BpfHashMap, MapData};
-use nix::{
-    sys::signal::{Signal, kill},
-    unistd::Pid,
-};
+use hold::Held;
+pub(super) use hold::release;
 use thiserror::Error;
 use trace::{Fact, fact};
 
@@ -430,97 +432,6 @@ impl Controller {
         Ok(layers.any(|layer| matches!(layer, Layer::Runtime | Layer::Driver)))
     }
 
-    fn attach_or_warn(&mut self, pid: u32, found: &Found, since: Option<u64>) {
-        match self.attach(pid, found, since) {
-            Ok(()) => self
-                .processes
-                .entry(pid)
-                .or_default()
-                .found
-                .push(found.clone()),
-            Err(error) => tracing::warn!("process {pid}: {error}"),
-        }
-    }
-
-    /// Attaches to a library, once in each scope.
-    fn attach(&mut self, pid: u32, found: &Found, since: Option<u64>) -> Result<(), AttachFailure> {
-        let identity = found.library.identity();
-        let scope = self.scope(pid);
-        let known = match scope {
-            Scope::All => self.shared.contains_key(&identity),
-            Scope::Process(_) => self
-                .processes
-                .get(&pid)
-                .is_some_and(|process| process.links.contains_key(&identity)),
-        };
-        if known {
-            return Ok(());
-        }
-        let families = self.families.clone();
-        let reduced = self.mode == AttachMode::Single;
-        let is_traced = |id: ApiId| {
-            id.api()
-                .is_some_and(|api| api.is_traced_with(&families) && (api.core || !reduced))
-        };
-        if !self.placed.contains_key(&identity) {
-            let placed = self
-                .sites
-                .add_library(&found.library, is_traced)
-                .map_err(AttachError::from)?;
-            self.placed.insert(identity, placed);
-        }
-        let placed = self
-            .placed
-            .get(&identity)
-            .map(Vec::as_slice)
-            .unwrap_or_default();
-        let path = found.library.file.attach_path();
-        let links = Links::attach(&mut self.programs, placed, &path, scope)?;
-        match scope {
-            Scope::All => {
-                self.shared.insert(identity, (found.clone(), links));
-            }
-            Scope::Process(_) => {
-                self.processes
-                    .entry(pid)
-                    .or_default()
-                    .links
-                    .insert(identity, links);
-            }
-        }
-        self.attached.insert(identity);
-        if self.announced.insert((identity, found.path.clone())) {
-            let mut module = found.library.fact(&found.path, is_traced);
-            if reduced {
-                let left_out = found.library.points.iter().filter(|point| {
-                    !is_traced(point.api)
-                        && point
-                            .api
-                            .api()
-                            .is_some_and(|api| api.is_traced_with(&families))
-                });
-                let reason = "left out with single uprobes, for each takes 0.1 s to detach";
-                module
-                    .refused
-                    .extend(left_out.map(|point| (point.symbol.to_owned(), reason.to_owned())));
-            }
-            tracing::info!("tracing {} of {}", module.probes.len(), module.path);
-            self.fact(pid, pid, &Fact::Module(module));
-        }
-        let held = self.is_command
-            && is_named_like_cuda(found)
-            && self
-                .processes
-                .get(&pid)
-                .is_some_and(|process| process.watched);
-        // A process that is about to be held for this library has made no call of it yet.
-        if let Some(since) = since.filter(|_| !held) {
-            let reason = format!("{} was mapped before it had probes", found.path.display());
-            self.gap(pid, &reason, since);
-        }
-        Ok(())
-    }
-
     fn gap(&self, pid: u32, reason: &str, since: u64) {
         let duration = Some(clock::monotonic().saturating_sub(since));
         let gap = fact::Gap {
@@ -529,129 +440,6 @@ impl Controller {
             duration,
         };
         self.fact(pid, pid, &Fact::Gap(gap));
-    }
-
-    /// Watches the dynamic linker that a command's executable names.
-    fn watch_command(&mut self, executable: &Path) {
-        match Linker::of_command(executable) {
-            Ok(Some(linker)) => {
-                self.watch(linker, Scope::All, None);
-            }
-            Ok(None) => tracing::debug!("{} has no dynamic linker", executable.display()),
-            Err(error) => self.unwatched(0, &error.to_string()),
-        }
-    }
-
-    /// Watches a process's dynamic linker; says whether it was watched already.
-    fn watch_process(&mut self, process: &Process) -> bool {
-        let pid = process.pid();
-        match Linker::of_process(process) {
-            Ok(Some(linker)) => return self.watch(linker, self.scope(pid), Some(pid)),
-            Ok(None) => tracing::debug!("process {pid} has no dynamic linker"),
-            // It has ended: there is nothing left to watch, and links on all processes have seen it.
-            Err(error) if self.scope(pid) == Scope::All && Process::open(pid).is_err() => {
-                tracing::debug!("process {pid} is not watched: {error}");
-            }
-            Err(error) => self.unwatched(pid, &error.to_string()),
-        }
-        false
-    }
-
-    /// Watches a dynamic linker, once in each scope; says whether it was watched already.
-    fn watch(&mut self, linker: Linker, scope: Scope, pid: Option<u32>) -> bool {
-        let identity = linker.file.identity();
-        let known = match (scope, pid) {
-            (Scope::Process(_), Some(pid)) => self
-                .processes
-                .get(&pid)
-                .is_some_and(|process| process.links.contains_key(&identity)),
-            (Scope::Process(_) | Scope::All, _) => self.shared_linkers.contains_key(&identity),
-        };
-        if known {
-            return true;
-        }
-        let Some(distance) = linker.r_debug.filter(|_| self.programs.watches_linker) else {
-            let why = "its list of objects cannot be read, or the kernel lacks bpf_loop (5.17)";
-            self.unwatched(pid.unwrap_or(0), why);
-            return false;
-        };
-        // The linker's site tells its program where the list of objects is; it counts nothing.
-        let site = Site {
-            text_before: distance.cast_unsigned(),
-            ..Site::of_no_function()
-        };
-        let path = linker.file.attach_path();
-        let links = self
-            .sites
-            .add(site)
-            .map_err(AttachError::from)
-            .and_then(|site| {
-                Links::attach_linker(&mut self.programs, site, linker.debug_state, &path, scope)
-            });
-        match (links, scope, pid) {
-            (Ok(links), Scope::Process(_), Some(pid)) => {
-                self.processes
-                    .entry(pid)
-                    .or_default()
-                    .links
-                    .insert(identity, links);
-            }
-            (Ok(links), _, _) => {
-                self.shared_linkers.insert(identity, (linker, links));
-            }
-            (Err(error), _, _) => self.unwatched(pid.unwrap_or(0), &error.to_string()),
-        }
-        false
-    }
-
-    /// Libraries that a process loads later will not be noticed.
-    fn unwatched(&self, pid: u32, why: &str) {
-        let reason = format!("libraries that are loaded later are not noticed: {why}");
-        tracing::warn!("{reason}");
-        self.fact(
-            pid,
-            pid,
-            &Fact::Gap(fact::Gap {
-                pid,
-                reason,
-                duration: None,
-            }),
-        );
-    }
-}
-
-/// Whether the linker's probe takes the library for CUDA's or PyTorch's (agent-ebpf's
-/// `linker.rs`): by the name of its file, or by the one that it gives itself.
-fn is_named_like_cuda(found: &Found) -> bool {
-    let file = found
-        .path
-        .file_name()
-        .map(|name| name.to_string_lossy().into_owned());
-    [file, found.library.soname.clone()]
-        .iter()
-        .flatten()
-        .any(|name| name.starts_with("libcuda") || name.starts_with("libc10"))
-}
-
-/// A process that stands stopped; continued when this is dropped, whatever happens.
-struct Held {
-    pid: u32,
-    inbox: Sender<Inbox>,
-}
-
-impl Drop for Held {
-    fn drop(&mut self) {
-        release(self.pid);
-        let _ = self.inbox.send(Inbox::Released { pid: self.pid });
-    }
-}
-
-/// Continues a held process. Only processes that descend from our own command are ever held.
-pub(super) fn release(pid: u32) {
-    let continued =
-        i32::try_from(pid).map_or(Ok(()), |pid| kill(Pid::from_raw(pid), Signal::SIGCONT));
-    if let Err(error) = continued {
-        tracing::warn!("continuing process {pid}, which was held: {error}");
     }
 }
 
