@@ -2,14 +2,13 @@
 //!
 //! `UPDATE_GOLDEN=1 cargo test -p analyzer` writes the golden files anew.
 
+mod printed;
 mod sample;
 
-use std::fs;
-use std::path::Path;
-
-use analyzer::memory::{Collector, Report, SCHEMA, write_text};
+use analyzer::memory::{Collector, Report, write_text};
 use analyzer::selection::Time;
 use analyzer::text::Colour;
+use printed::{as_json, assert_documented, golden};
 use sample::{ENGINE, SECOND, START, Sample, TRAINER, at, process};
 use trace::fact::{Caller, Device};
 use trace::{Event, Fact, Kind, Reader};
@@ -164,23 +163,11 @@ fn text(report: &Report) -> String {
     String::from_utf8(text).expect("text")
 }
 
-fn golden(name: &str, found: &str) {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("tests/golden")
-        .join(name);
-    if std::env::var_os("UPDATE_GOLDEN").is_some() {
-        fs::write(&path, found).expect("the golden file can be written");
-    }
-    let expected = fs::read_to_string(&path).unwrap_or_default();
-    assert_eq!(found, expected, "UPDATE_GOLDEN=1 accepts it");
-}
-
 #[test]
 fn everything_once() {
     let report = report(&complete(), None, true);
     golden("memory.txt", &text(&report));
-    let json = serde_json::to_string_pretty(&report).expect("maps have string keys");
-    golden("memory.json", &(json + "\n"));
+    golden("memory.json", &as_json(&report));
 }
 
 #[test]
@@ -254,30 +241,9 @@ fn a_checkpoint_stands_for_what_came_before() {
     assert_eq!(rest.recording.damaged_checkpoints, 0);
 }
 
-fn keys(value: &serde_json::Value, found: &mut Vec<String>) {
-    match value {
-        serde_json::Value::Object(map) => {
-            for (key, value) in map {
-                found.push(key.clone());
-                keys(value, found);
-            }
-        }
-        serde_json::Value::Array(values) => values.iter().for_each(|value| keys(value, found)),
-        _ => {}
-    }
-}
-
 #[test]
 fn each_json_key_is_documented() {
-    let json = serde_json::to_value(report(&complete(), None, true)).expect("string keys");
-    let doc = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/memory.md");
-    let doc = fs::read_to_string(doc).expect("docs/memory.md");
-    let mut found = Vec::new();
-    keys(&json, &mut found);
-    found.retain(|key| !doc.contains(&format!("`{key}`")));
-    found.dedup();
-    assert!(found.is_empty(), "not in docs/memory.md: {found:?}");
-    assert!(doc.contains(SCHEMA));
+    assert_documented(&report(&complete(), None, true), &["memory.md"]);
 }
 
 #[test]

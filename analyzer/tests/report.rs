@@ -2,16 +2,15 @@
 //!
 //! `UPDATE_GOLDEN=1 cargo test -p analyzer` writes the golden files anew.
 
+mod printed;
 mod sample;
-
-use std::fs;
-use std::path::{Path, PathBuf};
 
 use agent_common::ApiId;
 use agent_common::launch::Dimensions;
 use analyzer::report::{Collector, Report};
 use analyzer::selection::{Selection, Time};
 use analyzer::text::{self, Colour};
+use printed::{as_json, assert_documented, golden};
 use proptest::array::uniform8;
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -42,26 +41,6 @@ fn as_text(report: &Report) -> String {
     let mut text = Vec::new();
     text::write(report, Colour::Off, &mut text).expect("memory takes all");
     String::from_utf8(text).expect("text")
-}
-
-fn as_json(report: &Report) -> String {
-    serde_json::to_string_pretty(report).expect("maps have string keys") + "\n"
-}
-
-fn golden(name: &str, found: &str) {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("tests/golden")
-        .join(name);
-    if std::env::var_os("UPDATE_GOLDEN").is_some() {
-        fs::write(&path, found).expect("the golden file can be written");
-    }
-    let expected = fs::read_to_string(&path).unwrap_or_default();
-    // Line by line: a difference is easier to see than in one long text.
-    for (number, (found, expected)) in (1..).zip(found.lines().zip(expected.lines())) {
-        let place = format!("{}:{number}", path.display());
-        assert_eq!(found, expected, "{place}: UPDATE_GOLDEN=1 accepts it");
-    }
-    assert_eq!(found.len(), expected.len(), "length of {}", path.display());
 }
 
 #[test]
@@ -443,40 +422,7 @@ fn text_fits_80_columns_and_cannot_drive_the_terminal() {
     }
 }
 
-/// Names of all keys in `value`, `errors` keyed by code aside.
-fn keys(value: &serde_json::Value, found: &mut Vec<String>) {
-    match value {
-        serde_json::Value::Object(map) => {
-            for (key, value) in map {
-                if key.parse::<i32>().is_err() {
-                    found.push(key.clone());
-                }
-                keys(value, found);
-            }
-        }
-        serde_json::Value::Array(values) => values.iter().for_each(|value| keys(value, found)),
-        _ => {}
-    }
-}
-
 #[test]
 fn each_json_key_is_documented() {
-    let json = serde_json::to_value(whole(&complete())).expect("maps have string keys");
-    let doc = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/report.md");
-    let doc: PathBuf = doc.canonicalize().expect("docs/report.md");
-    let doc = fs::read_to_string(doc).expect("docs/report.md");
-    let mut found = Vec::new();
-    keys(&json, &mut found);
-    assert!(found.len() > 300, "the sample has all parts");
-    let documented = |key: &str| {
-        let forms = [
-            format!("`{key}`"),
-            format!("`{key}[]`"),
-            format!("\"{key}\""),
-        ];
-        forms.iter().any(|form| doc.contains(form))
-    };
-    let missing: Vec<&String> = found.iter().filter(|key| !documented(key)).collect();
-    assert!(missing.is_empty(), "not in docs/report.md: {missing:?}");
-    assert!(doc.contains(analyzer::report::SCHEMA));
+    assert_documented(&whole(&complete()), &["report.md"]);
 }

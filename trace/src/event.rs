@@ -83,7 +83,7 @@ pub struct Event {
     pub size: Option<i64>,
     /// Bytes into the physical memory that is mapped, or into a device variable.
     pub offset: Option<u64>,
-    /// Nodes of a graph, copies of a batch, elements of a copy to or from an array.
+    /// Nodes of a graph, copies of a batch, elements of an array or of a copy to or from one.
     pub count: Option<u64>,
     /// `cudaMemcpyKind` of a copy: 0 host to host, 1 host to device, 2 device to host, 3
     /// device to device, 4 inferred from the addresses.

@@ -1,15 +1,15 @@
 //! `fragmentation`: memory that is held and cannot be used.
 
-use std::io::{self, BufWriter, Read, Write};
+use std::io::Read;
 use std::path::PathBuf;
 
 use trace::{End, Reader};
 
+use super::output;
 use crate::Error;
 use crate::fragmentation::{COLUMNS, Collector, Report, Size, write_text};
 use crate::input::Input;
 use crate::selection::Time;
-use crate::text::Colour;
 
 /// Arguments of `fragmentation`.
 #[derive(Clone, Debug, clap::Args)]
@@ -44,16 +44,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Error> {
         source,
     })?;
     warn(&report, &end);
-    let mut output = BufWriter::new(io::stdout().lock());
-    if *json {
-        serde_json::to_writer_pretty(&mut output, &report)
-            .map_err(io::Error::from)
-            .and_then(|()| writeln!(output))
-    } else {
-        write_text(&report, Colour::of_stdout(), &mut output)
-    }
-    .and_then(|()| output.flush())
-    .map_err(Error::Output)
+    output::print(&report, *json, write_text)
 }
 
 fn read(input: impl Read, mut collector: Collector) -> Result<(Report, End), trace::ReadError> {
@@ -67,15 +58,7 @@ fn read(input: impl Read, mut collector: Collector) -> Result<(Report, End), tra
 
 /// Says on standard error what makes the report doubtful: it may be read by a program.
 fn warn(report: &Report, end: &End) {
-    match end {
-        End::Complete if report.recording.complete => {}
-        End::Complete => {
-            eprintln!("warning: the recording is incomplete: its last rows are missing");
-        }
-        End::Truncated { .. } => {
-            eprintln!("warning: the recording is {end}; this is the report of what came before");
-        }
-    }
+    output::warn_of_end(report.recording.complete, end);
     if report.recording.lost_anything() {
         eprintln!("warning: the recording lost events: figures may be off (see `recording`)");
     }

@@ -4,6 +4,7 @@ mod fragmentation;
 mod launches;
 mod memory;
 mod oom;
+mod output;
 mod repair;
 mod report;
 mod snapshot;

@@ -1,14 +1,13 @@
 //! `oom`: why PyTorch ran out of memory.
 
-use std::io::{self, BufRead, BufReader, BufWriter, Read, Write};
+use std::io::{self, BufRead, BufReader, Read};
 use std::path::PathBuf;
 
 use crate::Error;
 use crate::input::Input;
 use crate::oom::{Collector, write_text};
-use crate::text::Colour;
 
-use super::snapshot;
+use super::{output, snapshot};
 
 /// A longer line is taken in parts.
 const LINE: u64 = 1 << 20;
@@ -52,16 +51,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Error> {
     }
     let snapshot = snapshot.as_deref().map(snapshot::read).transpose()?;
     let report = collector.finish(snapshot.as_ref());
-    let mut output = BufWriter::new(io::stdout().lock());
-    if *json {
-        serde_json::to_writer_pretty(&mut output, &report)
-            .map_err(io::Error::from)
-            .and_then(|()| writeln!(output))
-    } else {
-        write_text(&report, Colour::of_stdout(), &mut output)
-    }
-    .and_then(|()| output.flush())
-    .map_err(Error::Output)
+    output::print(&report, *json, write_text)
 }
 
 /// Every line, whatever bytes it has.

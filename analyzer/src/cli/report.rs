@@ -1,15 +1,16 @@
 //! `report`: sums up a recording.
 
-use std::io::{self, BufWriter, Read, Write};
+use std::io::Read;
 use std::path::PathBuf;
 
 use trace::{End, Reader};
 
+use super::output;
 use crate::Error;
 use crate::input::Input;
 use crate::report::{COLUMNS, Collector, Report};
 use crate::selection::{Selection, Time};
-use crate::text::{self, Colour};
+use crate::text;
 
 /// Arguments of `report`.
 #[derive(Clone, Debug, clap::Args)]
@@ -34,16 +35,7 @@ pub struct Arguments {
 
 pub(super) fn run(arguments: &Arguments) -> Result<(), Error> {
     let report = collect(arguments)?;
-    let mut output = BufWriter::new(io::stdout().lock());
-    if arguments.json {
-        serde_json::to_writer_pretty(&mut output, &report)
-            .map_err(io::Error::from)
-            .and_then(|()| writeln!(output))
-    } else {
-        text::write(&report, Colour::of_stdout(), &mut output)
-    }
-    .and_then(|()| output.flush())
-    .map_err(Error::Output)
+    output::print(&report, arguments.json, text::write)
 }
 
 /// The report of what the arguments select; warnings go to standard error.
@@ -81,15 +73,7 @@ fn read(input: impl Read, selection: Selection) -> Result<(Report, End), trace::
 
 /// Says on standard error what makes the report doubtful: it may be read by a program.
 fn warn(report: &Report, end: &End) {
-    match end {
-        End::Complete if report.recording.complete => {}
-        End::Complete => {
-            eprintln!("warning: the recording is incomplete: its last rows are missing");
-        }
-        End::Truncated { .. } => {
-            eprintln!("warning: the recording is {end}; this is the report of what came before");
-        }
-    }
+    output::warn_of_end(report.recording.complete, end);
     for pid in &report.window.pids {
         if !report.processes.iter().any(|process| process.pid == *pid) {
             eprintln!("warning: no process {pid} in the recording");

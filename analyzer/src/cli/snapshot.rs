@@ -1,15 +1,14 @@
 //! `snapshot`: what a PyTorch memory snapshot says.
 
-use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
 use trace::{Event, Reader};
 
+use super::output;
 use crate::Error;
 use crate::fragmentation::{COLUMNS, Size};
 use crate::input::{self, Input};
 use crate::snapshot::{self, Join, Report, Search, Snapshot, write_text};
-use crate::text::Colour;
 
 /// Arguments of `snapshot`.
 #[derive(Clone, Debug, clap::Args)]
@@ -40,16 +39,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Error> {
     if let Some(recording) = recording {
         report.recording = Some(join(&snapshot, recording)?);
     }
-    let mut output = BufWriter::new(io::stdout().lock());
-    if *json {
-        serde_json::to_writer_pretty(&mut output, &report)
-            .map_err(io::Error::from)
-            .and_then(|()| writeln!(output))
-    } else {
-        write_text(&report, Colour::of_stdout(), &mut output)
-    }
-    .and_then(|()| output.flush())
-    .map_err(Error::Output)
+    output::print(&report, *json, write_text)
 }
 
 /// Reads a snapshot's file.

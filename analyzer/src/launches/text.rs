@@ -33,27 +33,24 @@ fn summary(report: &LaunchReport, page: &mut Page<'_>) -> io::Result<()> {
     } = *report;
     let several =
         |n: u64, what: &str| format!("{} {what}{}", count(n), if n == 1 { "" } else { "es" });
-    let mut parts = vec![several(launches, "kernel launch")];
+    let mut text = several(launches, "kernel launch");
     if captured > 0 {
         let captured = count(captured);
-        parts.push(format!(
-            "{captured} of them captured into graphs and run later"
-        ));
+        text = format!("{text}, {captured} of them captured into graphs and run later");
     }
     if graph_launches > 0 {
-        parts.push(several(graph_launches, "graph launch"));
+        text = format!("{text}. {}", several(graph_launches, "graph launch"));
         if in_graphs > 0 {
-            parts.push(format!("{} inside those", counted(in_graphs, "kernel")));
+            text = format!("{text}, which ran {}", counted(in_graphs, "kernel"));
         }
     }
-    let text = parts.join(", ");
     page.paragraph(&format!("{text}."), Tone::Plain)?;
     if unnamed > 0 {
         let what = several(unnamed, "launch");
         page.paragraph(
             &format!(
-                "{what} of kernels without a name: their code was loaded in a way that tells \
-                 none, or before tracing began."
+                "{what} without a kernel's name: the code was loaded in a way that tells none, \
+                 or before tracing began."
             ),
             Tone::Alarm,
         )?;

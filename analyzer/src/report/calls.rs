@@ -79,45 +79,46 @@ impl CallTable {
         function.call(row);
         let failed = row.result().is_some_and(|result| result != 0);
         let size = row.size();
-        {
-            if is_allocation(effect) {
-                if let Some(size) = size {
-                    if failed {
-                        self.refused.record(size);
-                    } else {
-                        self.allocated.record(size);
-                        function.bytes = function.bytes.saturating_add(size);
-                    }
-                }
-            } else if effect == Effect::Copy {
-                let kind = row
-                    .copy_kind()
-                    .map_or(usize::MAX, usize::from)
-                    .min(DIRECTIONS.len() - 1);
-                let direction = self
-                    .copies
-                    .entry((kind, host))
-                    .or_insert_with(Direction::new);
-                direction.copies += 1;
-                direction.failed += u64::from(failed);
-                if let Some(size) = size.filter(|_| !failed) {
-                    direction.sizes.record(size);
+        if is_allocation(effect) {
+            if let Some(size) = size {
+                if failed {
+                    self.refused.record(size);
+                } else {
+                    self.allocated.record(size);
                     function.bytes = function.bytes.saturating_add(size);
                 }
-                if let Some(duration) = row.duration() {
-                    direction.durations.record(duration);
-                }
-            } else if effect == Effect::Wait {
-                if let Some(duration) = row.duration() {
-                    let waits = self
-                        .waits
-                        .entry(row.pid(), || Histogram::new(Precision::Fine));
-                    waits.record(duration);
-                }
-            } else if effect == Effect::TorchReport {
-                let allocated = row.signed_size().unwrap_or(0).max(0).cast_unsigned();
-                function.bytes = function.bytes.saturating_add(allocated);
             }
+        } else if effect == Effect::Copy {
+            let kind = row
+                .copy_kind()
+                .map_or(usize::MAX, usize::from)
+                .min(DIRECTIONS.len() - 1);
+            let direction = self
+                .copies
+                .entry((kind, host))
+                .or_insert_with(Direction::new);
+            direction.copies += 1;
+            direction.failed += u64::from(failed);
+            if let Some(size) = size.filter(|_| !failed) {
+                direction.sizes.record(size);
+                function.bytes = function.bytes.saturating_add(size);
+            }
+            if let Some(duration) = row.duration() {
+                direction.durations.record(duration);
+            }
+        } else if effect == Effect::Set {
+            let set = size.filter(|_| !failed).unwrap_or(0);
+            function.bytes = function.bytes.saturating_add(set);
+        } else if effect == Effect::Wait {
+            if let Some(duration) = row.duration() {
+                let waits = self
+                    .waits
+                    .entry(row.pid(), || Histogram::new(Precision::Fine));
+                waits.record(duration);
+            }
+        } else if effect == Effect::TorchReport {
+            let allocated = row.signed_size().unwrap_or(0).max(0).cast_unsigned();
+            function.bytes = function.bytes.saturating_add(allocated);
         }
     }
 
@@ -194,7 +195,7 @@ impl Function {
         } = self;
         let api = id.api()?;
         let has_bytes = is_allocation(api.effect)
-            || api.effect == Effect::Copy
+            || matches!(api.effect, Effect::Copy | Effect::Set)
             || api.shape == Shape::TorchReport;
         Some(Calls {
             api: api.name,
