@@ -1,8 +1,8 @@
 //! What a person sees, and what a script reads.
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, path::Path, process::Command};
 
-use e2e::{cudasnoop, record, report, succeed, workload};
+use e2e::{cudasnoop, dist, record, report, succeed, workload};
 use serde_json::Value;
 
 fn trace(options: &[&str], workload_options: &[&str]) -> (Value, Vec<Value>) {
@@ -121,6 +121,75 @@ fn kernels_have_names() {
         assert!(name.contains("_kernel"), "{kernel}");
         assert!(kernel["module"].is_string(), "{kernel}");
     }
+}
+
+/// The names are not in the file's symbols any more, but the program tells them to the runtime.
+#[test]
+fn kernels_of_a_stripped_program_have_names() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let stripped = folder.path().join("mix");
+    succeed(
+        Command::new("strip")
+            .arg("-o")
+            .arg(&stripped)
+            .arg(workload("mix")),
+    );
+    let names = |program: &Path| -> BTreeSet<String> {
+        let file = folder.path().join("run.arrows");
+        let mut command = cudasnoop();
+        command.arg("record").arg("-o").arg(&file).arg("--");
+        succeed(command.arg(program).args(["--iterations", "5"]));
+        let report = report(&file);
+        let kernels = report["kernels"].as_array().expect("kernels").iter();
+        kernels
+            .map(|kernel| {
+                let name = kernel["name"].as_str();
+                name.unwrap_or_else(|| panic!("no name: {kernel}"))
+                    .to_owned()
+            })
+            .collect()
+    };
+    let whole = names(&workload("mix"));
+    assert!(whole.len() > 1 && whole.iter().all(|name| name.contains("_kernel")));
+    assert_eq!(names(&stripped), whole);
+}
+
+/// The fake runtime has functions that are probed, and some that are not; it says what of which.
+#[test]
+fn a_library_is_checked() {
+    let runtime = dist().join("fake-cuda/libcudart.so.12");
+    let output = succeed(
+        cudasnoop()
+            .args(["probes", "--json", "--check"])
+            .arg(&runtime),
+    );
+    let report: Value = serde_json::from_slice(&output.stdout).expect("an object");
+    assert_eq!(report["schema"], "cudasnoop.probes-check/1");
+    let [library] = &report["libraries"].as_array().expect("libraries")[..] else {
+        panic!("one library: {report}")
+    };
+    let has = |list: &Value, name: &str| {
+        list.as_array()
+            .is_some_and(|names| names.iter().any(|other| other == name))
+    };
+    assert_eq!(library["layers"], serde_json::json!(["runtime"]));
+    assert!(has(&library["probed"], "cudaMalloc") && has(&library["probed"], "cudaMemcpy_ptds"));
+    assert!(has(&library["missing"], "cudaMemcpyWithAttributesAsync"));
+    assert!(has(&library["unprobed"]["question"], "cudaGetDevice"));
+    assert!(has(&library["unprobed"]["part"], "__cudaLaunchKernel"));
+    let text = succeed(cudasnoop().args(["probes", "--check"]).arg(&runtime));
+    let text = String::from_utf8_lossy(&text.stdout);
+    assert!(
+        text.contains("cudaGetDevice") && text.contains("unseen is nothing"),
+        "{text}"
+    );
+    let other = cudasnoop()
+        .args(["probes", "--check", "/bin/true"])
+        .output();
+    let other = other.expect("started");
+    assert_eq!(other.status.code(), Some(1));
+    let why = String::from_utf8_lossy(&other.stderr).into_owned();
+    assert!(why.contains("exports none of the functions"), "{why}");
 }
 
 #[test]
