@@ -9,7 +9,6 @@ INFORMATION = "-"
 FAILED = "failed"
 SKIPPED = "skipped"
 # The claim concerns something that cudasnoop does not trace yet.
-NOT_YET = "not yet"
 
 
 @dataclass
@@ -59,9 +58,6 @@ class Table:
     def skipped(self, scenario, why):
         self._add(scenario, "", "", "", SKIPPED, why)
 
-    def not_yet(self, scenario, claim, truth, why):
-        self._add(scenario, claim, "", truth, NOT_YET, why)
-
     def _add(self, scenario, claim, cudasnoop, truth, equal, note):
         self.rows.append(Row(scenario, claim, cudasnoop, truth, equal, note))
 
@@ -73,7 +69,7 @@ class Table:
         return self.count(EQUAL) > 0 and self.count(UNEQUAL) == 0 and self.count(FAILED) == 0
 
     def summary(self):
-        names = (EQUAL, "equal"), (UNEQUAL, "unequal"), (FAILED, "failed"), (SKIPPED, "skipped"), (NOT_YET, "not yet")
+        names = (EQUAL, "equal"), (UNEQUAL, "unequal"), (FAILED, "failed"), (SKIPPED, "skipped")
         counts = [f"{self.count(key)} {name}" for key, name in names if self.count(key)]
         return ", ".join(counts) or "no rows"
 
