@@ -253,3 +253,34 @@ fn text_fits_80_columns() {
         assert!(!line.ends_with(' '), "{line:?}");
     }
 }
+
+#[test]
+fn a_library_has_one_row_whatever_its_call_sites() {
+    let mut sample = Sample::new();
+    sample.fact(START, ENGINE, &process(ENGINE, "VLLM::EngineCore", true));
+    for id in [7, 8] {
+        let module = Some("/opt/torch/libc10_cuda.so".to_owned());
+        sample.fact(START, ENGINE, &Fact::Caller(Caller { id, module }));
+        let block = Event {
+            caller: Some(id),
+            ..sized(ENGINE, id.into(), A + u64::from(id) * 32 * MIB, 20 * MIB)
+        };
+        sample.call("cudaMalloc", 0, 90_000, block);
+    }
+    // A call that failed, on a device that is not known: nothing to say of that.
+    let failed = Event {
+        size: Some(1 << 40),
+        device: None,
+        ..at(ENGINE, 20)
+    };
+    sample.call("cudaMalloc", 2, 90_000, failed);
+    sample.end(START + SECOND, |_| {});
+    let report = report(&sample, None, false);
+    let [device] = &report.processes[0].devices[..] else {
+        panic!("one device: {:?}", report.processes[0].devices)
+    };
+    let [holder] = &device.holders[..] else {
+        panic!("one holder: {:?}", device.holders)
+    };
+    assert_eq!((holder.live_count, holder.live_bytes), (2, 40 * MIB));
+}

@@ -1,12 +1,13 @@
 //! From events to a report.
 
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use agent_common::ApiId;
 use ledger::{Ledger, MemoryKind, ProcessKey, concerns_memory};
 use trace::{Event, EventBatch, Fact, Kind, fact};
 
-use super::report::{Device, Holder, Kinds, Pool, Process, Recording, Report, SCHEMA, Torch};
+use super::report::{Device, Held, Holder, Kinds, Pool, Process, Recording, Report, SCHEMA, Torch};
 use super::timeline::Timeline;
 use crate::selection::Time;
 
@@ -183,6 +184,7 @@ impl Collector {
             devices: ordinals
                 .into_iter()
                 .map(|ordinal| self.device(process, ordinal))
+                .filter(is_used)
                 .collect(),
             pools: process.pools().map(pool).collect(),
             reserved_address_bytes: process.vmm().reserved_address_bytes(),
@@ -208,7 +210,6 @@ impl Collector {
         let reading = device.and_then(ledger::Device::reading);
         let bytes = |kind| device.map_or(0, |device| device.of_kind(kind).bytes);
         let at_peak = |kind: MemoryKind| device.map_or(0, |device| device.at_peak(kind));
-        let holders = process.holders(ordinal).into_iter();
         Device {
             device: ordinal,
             uuid: uuid.cloned(),
@@ -223,25 +224,65 @@ impl Collector {
             unattributed_bytes: reading.and_then(|reading| reading.unattributed()),
             unattributed_at_ns: reading.map(|reading| reading.at.timestamp),
             torch: allocator.map(Torch::of),
-            holders: holders.map(|holder| self.holder(holder)).collect(),
+            holders: self.holders(process.holders(ordinal)),
         }
     }
 
-    fn holder(&self, holder: ledger::Holder) -> Holder {
-        let ledger::Holder {
-            caller,
-            kind,
-            size_class,
-            live,
-        } = holder;
-        Holder {
-            caller: caller.and_then(|id| self.callers.get(&id).cloned().flatten()),
-            kind: kind.name(),
-            size_class_bytes: size_class,
-            live_count: live.count,
-            live_bytes: live.bytes,
+    /// The ledger tells call sites apart; a person asks for the library.
+    fn holders(&self, by_site: Vec<ledger::Holder>) -> Vec<Holder> {
+        let mut by_file: BTreeMap<(Option<&String>, &'static str, u64), Held> = BTreeMap::new();
+        for holder in by_site {
+            let ledger::Holder {
+                caller,
+                kind,
+                size_class,
+                live,
+            } = holder;
+            let file = caller.and_then(|id| self.callers.get(&id)?.as_ref());
+            let held = by_file.entry((file, kind.name(), size_class)).or_default();
+            held.count = held.count.saturating_add(live.count);
+            held.bytes = held.bytes.saturating_add(live.bytes);
         }
+        let mut holders: Vec<Holder> = by_file
+            .into_iter()
+            .map(|((file, kind, size_class_bytes), live)| Holder {
+                caller: file.cloned(),
+                kind,
+                size_class_bytes,
+                live_count: live.count,
+                live_bytes: live.bytes,
+            })
+            .collect();
+        holders.sort_by_key(|holder| Reverse((holder.live_bytes, holder.live_count)));
+        holders
     }
+}
+
+/// Whether there is anything to say of a device.
+fn is_used(device: &Device) -> bool {
+    let Device {
+        device: _,
+        uuid: _,
+        live_bytes: _,
+        live_count: _,
+        held_bytes: _,
+        waste_bytes: _,
+        peak_bytes,
+        peak_ns: _,
+        by_kind,
+        peak_by_kind,
+        unattributed_bytes,
+        unattributed_at_ns: _,
+        torch,
+        holders,
+    } = device;
+    *peak_bytes > 0
+        || [by_kind, peak_by_kind]
+            .iter()
+            .any(|kinds| **kinds != Kinds::default())
+        || unattributed_bytes.is_some()
+        || torch.is_some()
+        || !holders.is_empty()
 }
 
 fn pool(pool: &ledger::MemoryPool) -> Pool {

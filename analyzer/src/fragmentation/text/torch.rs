@@ -2,7 +2,7 @@
 
 use std::io;
 
-use crate::text::{Colour, bytes, duration};
+use crate::text::{Colour, bytes, counted, duration};
 
 use super::super::picture;
 use super::super::report::{FreeSize, Pinned, Segment, Torch};
@@ -161,8 +161,9 @@ pub(super) fn pinned(torch: &Torch, page: &mut Page) -> io::Result<()> {
     page.paragraph(
         2,
         &format!(
-            "{segments} segments of {} cannot be given back because of {} of live blocks (less \
-             than {PINNED_BELOW_PERCENT}% of each):",
+            "{} of {} cannot be given back because of {} of live blocks (less than \
+             {PINNED_BELOW_PERCENT}% of each):",
+            counted(segments, "segment"),
             bytes(reserved),
             bytes(allocated)
         ),
