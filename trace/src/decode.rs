@@ -182,131 +182,158 @@ impl Call {
         matches!(self.shape, Shape::CopyBatch | Shape::CopyBatch3D)
     }
 
-    /// The values that are known, with what they mean.
-    fn known(&self) -> impl Iterator<Item = (Field, u64)> + '_ {
-        self.values
-            .iter()
-            .zip(self.words)
-            .filter(|(value, _)| self.is_known(value.place))
-            .map(|(value, word)| (value.field, word))
-    }
-
     fn get(&self, wanted: Field) -> Option<u64> {
-        self.known()
-            .find_map(|(field, word)| (field == wanted).then_some(word))
+        let mut values = self.values.iter().zip(self.words);
+        values.find_map(|(value, word)| {
+            (value.field == wanted && self.is_known(value.place)).then_some(word)
+        })
     }
 
     fn fill_values(&self, event: &mut Event) {
-        for (field, word) in self.known() {
-            match field {
-                Field::Address => event.address = Some(word),
-                Field::Source => event.source = Some(word),
-                Field::CopyKind => event.copy_kind = u8::try_from(word).ok(),
-                Field::Stream => event.stream = Some(word),
-                Field::Handle | Field::Context => event.handle = Some(word),
-                Field::Related | Field::SourceContext => event.related = Some(word),
-                Field::Device => event.device = Some(int(word)),
-                Field::SourceDevice => event.source_device = Some(int(word)),
-                Field::LocationType => event.location = u8::try_from(word).ok(),
-                Field::LocationId => event.location_id = Some(int(word)),
-                Field::Offset => event.offset = Some(word),
-                Field::Count => event.count = Some(word),
-                Field::Option => event.option = Some(word),
-                Field::DeviceFree => event.device_free = Some(word),
-                Field::DeviceTotal => event.device_total = Some(word),
-                Field::Size
-                | Field::Pitch
-                | Field::Width
-                | Field::Height
-                | Field::Depth
-                | Field::Halves
-                | Field::Words
-                | Field::ChannelBits
-                | Field::ArrayFormat
-                // Below.
-                | Field::DestinationArray
-                | Field::SourceArray
-                | Field::DestinationMemory
-                | Field::SourceMemory
-                | Field::PoolValue
-                // No columns: `device_identity`.
-                | Field::UuidLow
-                | Field::UuidHigh
-                | Field::PciLow
-                | Field::PciHigh => {}
+        // In one pass: this is done for nearly every call.
+        let mut size = Size::default();
+        let mut ends = Ends::default();
+        for (value, word) in self.values.iter().zip(self.words) {
+            let known = self.is_known(value.place).then_some(word);
+            let field = value.field;
+            match (field, known) {
+                (
+                    Field::Size
+                    | Field::Pitch
+                    | Field::Width
+                    | Field::Height
+                    | Field::Depth
+                    | Field::Halves
+                    | Field::Words
+                    | Field::ChannelBits
+                    | Field::ArrayFormat,
+                    _,
+                ) => size.factor(field, known),
+                // The last four have no columns: `device_identity`.
+                (_, None)
+                | (Field::UuidLow | Field::UuidHigh | Field::PciLow | Field::PciHigh, _) => {}
+                (Field::Address, _) => event.address = known,
+                (Field::Source, _) => event.source = known,
+                (Field::CopyKind, Some(kind)) => event.copy_kind = u8::try_from(kind).ok(),
+                (Field::Stream, _) => event.stream = known,
+                (Field::Handle | Field::Context, _) => event.handle = known,
+                (Field::Related | Field::SourceContext, _) => event.related = known,
+                (Field::Device, Some(word)) => event.device = Some(int(word)),
+                (Field::SourceDevice, Some(word)) => event.source_device = Some(int(word)),
+                (Field::LocationType, Some(kind)) => event.location = u8::try_from(kind).ok(),
+                (Field::LocationId, Some(word)) => event.location_id = Some(int(word)),
+                (Field::Offset, _) => event.offset = known,
+                (Field::Count, _) => event.count = known,
+                (Field::Option, _) => event.option = known,
+                (Field::DeviceFree, _) => event.device_free = known,
+                (Field::DeviceTotal, _) => event.device_total = known,
+                // Only the release threshold is in bytes; the attribute comes first.
+                (Field::PoolValue, Some(bytes)) => {
+                    if event.option == Some(RELEASE_THRESHOLD) {
+                        size.factor(Field::Size, Some(bytes));
+                    }
+                }
+                (Field::DestinationArray, _) => ends.destination_array = known,
+                (Field::SourceArray, _) => ends.source_array = known,
+                (Field::DestinationMemory, _) => ends.destination_memory = known,
+                (Field::SourceMemory, _) => ends.source_memory = known,
             }
         }
-        let bytes = self.bytes();
+        // Of a batch, the sum stands in the place of the pointer to its terms.
+        let bytes = size.bytes().filter(|_| self.args_known || !self.is_batch());
         event.size = bytes.map(u64::cast_signed);
         if self.effect == Effect::ArrayAlloc {
-            event.count = event.count.or_else(|| self.elements());
+            event.count = event.count.or(size.elements());
+        } else if self.effect == Effect::Copy {
+            ends.fill(event, bytes);
         }
-        self.arrays(event, bytes);
-        self.memory_types(event);
-        if event.option == Some(RELEASE_THRESHOLD) {
-            event.size = self
-                .get(Field::PoolValue)
-                .map(u64::cast_signed)
-                .or(event.size);
+    }
+}
+
+/// The size of a call: the product of its factors.
+#[derive(Clone, Copy, Debug, Default)]
+struct Size {
+    /// Of all but pitch and width; `None` where there is no factor yet.
+    product: Option<u64>,
+    /// A factor is not known.
+    unknown: bool,
+    /// Where the call chooses it: in place of the width.
+    pitch: Option<u64>,
+    width: Option<u64>,
+    /// Rows times layers.
+    rows: Option<u64>,
+    /// Bytes of an array's element.
+    element: Option<u64>,
+    channel_bits: Option<u64>,
+}
+
+impl Size {
+    fn factor(&mut self, field: Field, word: Option<u64>) {
+        let Some(word) = word else {
+            // A pitch is not known after a failure; the width tells what was asked for then.
+            self.unknown |= field != Field::Pitch;
+            return;
+        };
+        let times =
+            |product: Option<u64>, factor: u64| Some(product.unwrap_or(1).saturating_mul(factor));
+        match field {
+            Field::Pitch => self.pitch = Some(word),
+            Field::Width => self.width = Some(word),
+            Field::Height | Field::Depth => self.rows = times(self.rows, word.max(1)),
+            Field::ChannelBits => {
+                let bits = (word & 0xffff_ffff) + (word >> 32);
+                self.channel_bits = Some(self.channel_bits.unwrap_or(0) + bits);
+            }
+            Field::ArrayFormat => match element_bytes(word) {
+                Some(bytes) => self.element = Some(bytes),
+                None => self.unknown = true,
+            },
+            other => {
+                if let Some(unit) = other.unit() {
+                    self.product = times(self.product, word.saturating_mul(unit));
+                }
+            }
         }
     }
 
-    /// An array's elements.
     fn elements(&self) -> Option<u64> {
-        let extent = |field| self.get(field);
-        let (height, depth) = (extent(Field::Height), extent(Field::Depth));
-        let rows = height
-            .unwrap_or(1)
-            .max(1)
-            .checked_mul(depth.unwrap_or(1).max(1))?;
-        extent(Field::Width)?.checked_mul(rows)
+        let width = self.width?;
+        Some(width.saturating_mul(self.rows.unwrap_or(1)))
     }
 
-    /// The product of the size's factors; `None` where there are none, or one is not known.
     fn bytes(&self) -> Option<u64> {
-        if self.is_batch() && !self.args_known {
-            // The sum stands in the place of the pointer to its terms.
+        if self.unknown {
             return None;
         }
-        let pitch_known = self.get(Field::Pitch).is_some();
-        let channel_bits: u64 = self
-            .known()
-            .filter(|(field, _)| *field == Field::ChannelBits)
-            .map(|(_, word)| (word & 0xffff_ffff) + (word >> 32))
-            .sum();
-        let mut product = None;
-        for (value, word) in self.values.iter().zip(self.words) {
-            let factor = match value.field {
-                Field::Pitch if !pitch_known => continue,
-                Field::Width if pitch_known => continue,
-                Field::Height | Field::Depth => word.max(1),
-                Field::ArrayFormat => element_bytes(word)?,
-                Field::ChannelBits => continue,
-                other => match other.unit() {
-                    Some(unit) => word.saturating_mul(unit),
-                    None => continue,
-                },
-            };
-            if !self.is_known(value.place) {
-                return None;
-            }
-            product = Some(product.unwrap_or(1_u64).saturating_mul(factor));
-        }
-        let has_channels = self
-            .values
-            .iter()
-            .any(|value| value.field == Field::ChannelBits);
-        match product {
-            Some(_) if has_channels && !self.args_known => None,
-            Some(elements) if has_channels => Some(elements.saturating_mul(channel_bits / 8)),
-            product => product,
-        }
+        let row = self.pitch.or(self.width);
+        let element = self.element.or(self.channel_bits.map(|bits| bits / 8));
+        let factors = [self.product, row, self.rows, element]
+            .into_iter()
+            .flatten();
+        factors.reduce(u64::saturating_mul)
+    }
+}
+
+/// What the ends of a copy are, beside addresses.
+#[derive(Clone, Copy, Debug, Default)]
+struct Ends {
+    destination_array: Option<u64>,
+    source_array: Option<u64>,
+    destination_memory: Option<u64>,
+    source_memory: Option<u64>,
+}
+
+impl Ends {
+    fn fill(self, event: &mut Event, extent: Option<u64>) {
+        self.arrays(event, extent);
+        self.memory_types(event);
     }
 
     /// The runtime's 3D copies: with an array at either end, the extent counts its elements.
-    fn arrays(&self, event: &mut Event, extent: Option<u64>) {
-        let array = |field| self.get(field).filter(|array| *array != 0);
-        let (destination, source) = (array(Field::DestinationArray), array(Field::SourceArray));
+    fn arrays(self, event: &mut Event, extent: Option<u64>) {
+        let is_array = |array: &u64| *array != 0;
+        let destination = self.destination_array.filter(is_array);
+        let source = self.source_array.filter(is_array);
         if destination.is_some() {
             event.handle = destination;
             event.address = None;
@@ -322,11 +349,9 @@ impl Call {
     }
 
     /// The driver's 2D and 3D copies: each end says what kind of memory it is.
-    fn memory_types(&self, event: &mut Event) {
-        let (Some(destination), Some(source)) = (
-            self.get(Field::DestinationMemory),
-            self.get(Field::SourceMemory),
-        ) else {
+    fn memory_types(self, event: &mut Event) {
+        let (Some(destination), Some(source)) = (self.destination_memory, self.source_memory)
+        else {
             return;
         };
         if destination == MEMORY_ARRAY {

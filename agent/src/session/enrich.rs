@@ -63,7 +63,8 @@ impl Enricher {
         let Some(api) = event.api.and_then(agent_common::ApiId::api) else {
             return;
         };
-        if let Some(told) = trace::device_identity(record)
+        if api.effect == Effect::DeviceIdentity
+            && let Some(told) = trace::device_identity(record)
             && let Some(device) = self.devices.identified(told)
         {
             let (pid, tid) = (event.pid, event.tid);
