@@ -1,10 +1,11 @@
 //! Ending a process and learning what it took.
 
 use std::{
-    io,
+    fs, io,
     mem::MaybeUninit,
     os::unix::process::ExitStatusExt as _,
     process::{Child, ExitStatus},
+    thread,
     time::Duration,
 };
 
@@ -29,25 +30,45 @@ pub(super) fn terminate(child: &Child) -> Result<()> {
     Err(io::Error::last_os_error()).with_context(|| format!("ending process {}", child.id()))
 }
 
+/// How often a running process is asked for its memory.
+const LOOK: Duration = Duration::from_millis(5);
+
 /// Waits for the end of a process.
 pub(super) fn wait(mut child: Child) -> Result<(ExitStatus, Usage)> {
     drop(child.stdin.take());
     let mut status = 0;
     let mut usage = MaybeUninit::<libc::rusage>::zeroed();
-    // SAFETY: both pointers lead to locals of the types that the call fills.
-    let waited = unsafe { libc::wait4(pid(&child)?, &raw mut status, 0, usage.as_mut_ptr()) };
-    if waited < 0 {
-        let error = io::Error::last_os_error();
-        return Err(error).with_context(|| format!("waiting for process {}", child.id()));
+    let mut peak_resident = 0;
+    loop {
+        peak_resident = peak_resident.max(peak_so_far(&child));
+        let (status, usage) = (&raw mut status, usage.as_mut_ptr());
+        // SAFETY: both pointers lead to locals of the types that the call fills.
+        let waited = unsafe { libc::wait4(pid(&child)?, status, libc::WNOHANG, usage) };
+        if waited < 0 {
+            let error = io::Error::last_os_error();
+            return Err(error).with_context(|| format!("waiting for process {}", child.id()));
+        }
+        if waited > 0 {
+            break;
+        }
+        thread::sleep(LOOK);
     }
     // SAFETY: zeros are a valid value of this structure of integers.
     let usage = unsafe { usage.assume_init() };
     let usage = Usage {
         cpu: duration(usage.ru_utime) + duration(usage.ru_stime),
-        // getrusage(2): kilobytes.
-        peak_resident: u64::try_from(usage.ru_maxrss).unwrap_or(0) * 1024,
+        peak_resident,
     };
     Ok((ExitStatus::from_raw(status), usage))
+}
+
+/// The most memory of a process that was resident at once, bytes; 0 once it has ended. Not
+/// `ru_maxrss`, which is never less than what the process that started it had.
+fn peak_so_far(child: &Child) -> u64 {
+    let status = fs::read_to_string(format!("/proc/{}/status", child.id())).unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+    let kilobytes = line.and_then(|line| line.trim().strip_suffix("kB")?.trim().parse().ok());
+    kilobytes.unwrap_or(0_u64) * 1024
 }
 
 fn pid(child: &Child) -> Result<libc::pid_t> {

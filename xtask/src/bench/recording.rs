@@ -3,7 +3,7 @@
 
 use std::{
     fmt::Write as _,
-    fs,
+    fs::{self, File},
     path::Path,
     process::{Command, Stdio},
     time::Duration,
@@ -210,18 +210,23 @@ pub(super) struct Contents {
 pub(super) fn read(file: &Path) -> Result<Contents> {
     let mut command = Command::new(layout::dist().join("cudasnoop-analyzer"));
     command.arg("report").arg(file).arg("--json");
-    let mut child = command
+    // Into a file, so that it is looked at while it runs, not after its output has ended.
+    let printed = file.with_extension("json");
+    let output = File::create(&printed);
+    let output = output.with_context(|| format!("could not make {}", printed.display()))?;
+    let child = command
         .stdin(Stdio::null())
-        .stdout(Stdio::piped())
+        .stdout(output)
         .spawn()
         .with_context(|| format!("starting {command:?}"))?;
-    let stdout = child.stdout.take().context("stdout is piped")?;
-    let report: Result<Value, _> = serde_json::from_reader(stdout);
     let (status, reading) = process::wait(child)?;
     if !status.success() {
         bail!("{command:?} failed ({status})");
     }
-    let report = report.with_context(|| format!("reading what {command:?} printed"))?;
+    let report = fs::read(&printed).map_err(anyhow::Error::from);
+    let report: Value = report
+        .and_then(|text| Ok(serde_json::from_slice(&text)?))
+        .with_context(|| format!("reading what {command:?} printed"))?;
     let events = report["recording"]["events"]
         .as_u64()
         .context("a report counts events")?;
