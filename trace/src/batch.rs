@@ -8,7 +8,7 @@ use arrow_array::types::UInt8Type;
 use arrow_array::{Array, ArrayRef, PrimitiveArray, RecordBatch, StringArray};
 use arrow_buffer::{NullBuffer, ScalarBuffer};
 
-use crate::schema::{Named, Number, for_each_column};
+use crate::schema::{Key, Named, Number, for_each_column};
 use crate::{Event, Kind};
 
 /// A column in which every row has a value.
@@ -58,8 +58,8 @@ impl<T: Number> Optional<T> {
 
 /// A column of names or nulls; all null where the recording lacks it.
 #[derive(Clone, Debug)]
-pub struct Names<T> {
-    keys: Optional<u8>,
+pub struct Names<T: Named> {
+    keys: Optional<T::Key>,
     dictionary: StringArray,
     /// By key; `None` for a name that this build does not know.
     known: Vec<Option<T>>,
@@ -69,12 +69,12 @@ impl<T: Named> Names<T> {
     /// What `row` has; `None` where it has nothing, or a name that this build does not know.
     #[inline]
     pub fn get(&self, row: usize) -> Option<T> {
-        *self.known.get(usize::from(self.keys.get(row)?))?
+        *self.known.get(self.keys.get(row)?.into())?
     }
 
     /// The name that `row` has, known to this build or not.
     pub fn name(&self, row: usize) -> Option<&str> {
-        let key = usize::from(self.keys.get(row)?);
+        let key: usize = self.keys.get(row)?.into();
         (key < self.dictionary.len()).then(|| self.dictionary.value(key))
     }
 }
@@ -130,17 +130,21 @@ impl<T: Number> Column for Optional<T> {
 
 impl<T: Named> Column for Names<T> {
     fn read(array: Option<&ArrayRef>) -> Result<Self, String> {
-        let (keys, dictionary) = if let Some(array) = array {
-            let array = array.as_dictionary_opt::<UInt8Type>();
-            let array = array.ok_or("has another type")?;
-            let dictionary = array.values().as_string_opt().ok_or("has another type")?;
-            (Optional::new(array.keys()), dictionary.clone())
-        } else {
-            (Optional::absent(), StringArray::new_null(0))
+        let (keys, dictionary) = match array {
+            Some(array) => read_keys(array).ok_or("has another type")?,
+            None => (Optional::absent(), StringArray::new_null(0)),
         };
-        let by_name = |name| T::all().find(|known| Some(known.name()) == name);
-        // A key is a byte: what a longer dictionary holds cannot be meant.
-        let known: Vec<_> = dictionary.iter().take(256).map(by_name).collect();
+        // What lies beyond the reach of a key cannot be meant.
+        let reach = 1 << (8 * size_of::<T::Key>());
+        let all: Vec<T> = T::all().collect();
+        let by_name = |(place, name)| {
+            let is_it = |known: &T| Some(known.name()) == name;
+            // Where this build has it, too, most often: each batch is asked.
+            let same_place = all.get(place).copied().filter(is_it);
+            same_place.or_else(|| all.iter().copied().find(is_it))
+        };
+        let names = dictionary.iter().take(reach);
+        let known: Vec<_> = names.enumerate().map(by_name).collect();
         let column = Self {
             keys,
             dictionary,
@@ -151,6 +155,23 @@ impl<T: Named> Column for Names<T> {
         }
         Ok(column)
     }
+}
+
+/// The keys and names of a column. Keys may be narrower than a name needs in this build: the
+/// first recordings had bytes for functions, too.
+fn read_keys<K: Key>(array: &ArrayRef) -> Option<(Optional<K>, StringArray)> {
+    if let Some(array) = array.as_dictionary_opt::<K::Arrow>() {
+        let names = array.values().as_string_opt()?;
+        return Some((Optional::new(array.keys()), names.clone()));
+    }
+    let array = array.as_dictionary_opt::<UInt8Type>()?;
+    let names = array.values().as_string_opt()?;
+    let keys = Optional::new(array.keys());
+    let keys = Optional {
+        values: keys.values.iter().map(|key| K::from(*key)).collect(),
+        valid: keys.valid,
+    };
+    Some((keys, names.clone()))
 }
 
 impl Column for Text {

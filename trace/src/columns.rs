@@ -7,7 +7,6 @@ use std::hint::select_unpredictable;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-use arrow_array::types::UInt8Type;
 use arrow_array::{ArrayRef, ArrowPrimitiveType, DictionaryArray, PrimitiveArray, StringArray};
 use arrow_buffer::{BooleanBuffer, Buffer, NullBuffer, OffsetBuffer, ScalarBuffer};
 use arrow_schema::DataType;
@@ -120,8 +119,8 @@ impl<T: Number> Column for Optional<T> {
 
 /// Keys into the names of `T`, or nulls.
 #[derive(Debug)]
-pub(crate) struct Names<T> {
-    keys: Optional<u8>,
+pub(crate) struct Names<T: Named> {
+    keys: Optional<T::Key>,
     /// The same array in each batch, so that a recording has it once.
     dictionary: ArrayRef,
     named: PhantomData<T>,
@@ -138,7 +137,8 @@ impl<T: Named> Column for Names<T> {
     const NULLABLE: bool = T::NULLABLE;
 
     fn data_type() -> DataType {
-        DataType::Dictionary(Box::new(DataType::UInt8), Box::new(DataType::Utf8))
+        let keys = <T::Key as Number>::Arrow::DATA_TYPE;
+        DataType::Dictionary(Box::new(keys), Box::new(DataType::Utf8))
     }
 
     fn new() -> Self {
@@ -152,7 +152,7 @@ impl<T: Named> Column for Names<T> {
 
     fn take(&mut self) -> ArrayRef {
         let dictionary = Arc::clone(&self.dictionary);
-        Arc::new(DictionaryArray::<UInt8Type>::new(
+        Arc::new(DictionaryArray::<<T::Key as Number>::Arrow>::new(
             self.keys.take_array(),
             dictionary,
         ))

@@ -54,8 +54,8 @@ pub struct Reader<R> {
     schema: SchemaRef,
     /// Where the columns that this build knows are in it.
     known: Vec<usize>,
-    /// Which of a batch's buffers holds the offsets of texts.
-    text_offsets: Option<usize>,
+    /// Which of a batch's buffers hold numbers that the decoder takes for whole ones.
+    numbers: Vec<Numbers>,
     dictionaries: HashMap<i64, ArrayRef>,
     /// Bytes of whole messages.
     whole: u64,
@@ -84,7 +84,7 @@ impl<R: Read> Reader<R> {
         let schema = arrow_ipc::convert::try_fb_to_schema(schema)
             .map_err(|error| ReadError::NotARecording(error.to_string()))?;
         let known = check_schema(&schema)?;
-        let text_offsets = text_offsets(&schema)?;
+        let numbers = numbers(&schema)?;
         let whole = header.len();
         let schema = Arc::new(schema);
         let dictionaries = HashMap::new();
@@ -93,7 +93,7 @@ impl<R: Read> Reader<R> {
             header,
             schema,
             known,
-            text_offsets,
+            numbers,
             dictionaries,
             whole,
             end: None,
@@ -194,7 +194,8 @@ impl<R: Read> Reader<R> {
                 }
                 let values = dictionary.data().ok_or("no values")?;
                 // Texts alone: validity, offsets, bytes.
-                check_buffers(values, body, DICTIONARY_LIMIT, Some(1))?;
+                let offsets = Numbers::offsets(1);
+                check_buffers(values, body, DICTIONARY_LIMIT, &[offsets])?;
                 read_dictionary(
                     body,
                     dictionary,
@@ -207,7 +208,7 @@ impl<R: Read> Reader<R> {
             }
             MessageHeader::RecordBatch => {
                 let batch = message.header_as_record_batch().ok_or("no batch")?;
-                check_buffers(batch, body, BODY_LIMIT, self.text_offsets)?;
+                check_buffers(batch, body, BODY_LIMIT, &self.numbers)?;
                 let schema = Arc::clone(&self.schema);
                 RecordBatchDecoder::try_new(body, batch, schema, &self.dictionaries, &version)
                     .and_then(|batch| batch.with_projection(Some(&self.known)).read_record_batch())
@@ -261,7 +262,7 @@ fn check_schema(found: &Schema) -> Result<Vec<usize>, ReadError> {
     for column in schema().fields() {
         let name = column.name();
         match found.column_with_name(name) {
-            Some((position, field)) if field.data_type() == column.data_type() => {
+            Some((position, field)) if is_readable(field.data_type(), column.data_type()) => {
                 known.push(position);
             }
             Some((_, field)) => {
@@ -276,17 +277,54 @@ fn check_schema(found: &Schema) -> Result<Vec<usize>, ReadError> {
     Ok(known)
 }
 
-/// The position among a batch's buffers of those that hold the offsets of the column `text`.
-fn text_offsets(schema: &Schema) -> Result<Option<usize>, ReadError> {
-    let mut position = 0;
-    let mut offsets = None;
-    for field in schema.fields() {
-        if field.name() == "text" && offsets.is_none() {
-            offsets = Some(position + 1);
+/// Whether a column of type `found` can be read for one of type `expected`: names whose keys are
+/// bytes can, where this build has wider ones.
+fn is_readable(found: &DataType, expected: &DataType) -> bool {
+    match (found, expected) {
+        (DataType::Dictionary(key, names), DataType::Dictionary(_, expected))
+            if **key == DataType::UInt8 =>
+        {
+            names == expected
         }
+        _ => found == expected,
+    }
+}
+
+/// A buffer that the decoder takes for numbers of `width` bytes, and panics where it ends in a
+/// part of one.
+#[derive(Clone, Copy, Debug)]
+struct Numbers {
+    /// Its position among the buffers of a batch.
+    buffer: usize,
+    width: usize,
+}
+
+impl Numbers {
+    /// Where texts begin and end.
+    const fn offsets(buffer: usize) -> Self {
+        let width = size_of::<i32>();
+        Self { buffer, width }
+    }
+}
+
+/// The offsets of the column `text`, and the keys of dictionaries.
+fn numbers(schema: &Schema) -> Result<Vec<Numbers>, ReadError> {
+    let mut position = 0;
+    let mut numbers = Vec::new();
+    for field in schema.fields() {
+        let buffer = position + 1;
         position += match field.data_type() {
-            DataType::Utf8 | DataType::Binary | DataType::LargeUtf8 | DataType::LargeBinary => 3,
-            DataType::Boolean | DataType::FixedSizeBinary(_) | DataType::Dictionary(_, _) => 2,
+            DataType::Utf8 => {
+                numbers.push(Numbers::offsets(buffer));
+                3
+            }
+            DataType::Dictionary(key, _) => {
+                let width = key.primitive_width().unwrap_or(1);
+                numbers.push(Numbers { buffer, width });
+                2
+            }
+            DataType::Binary | DataType::LargeUtf8 | DataType::LargeBinary => 3,
+            DataType::Boolean | DataType::FixedSizeBinary(_) => 2,
             number if number.is_primitive() => 2,
             nested => {
                 let what = format!("column {} is nested ({nested})", field.name());
@@ -294,17 +332,16 @@ fn text_offsets(schema: &Schema) -> Result<Option<usize>, ReadError> {
             }
         };
     }
-    Ok(offsets)
+    Ok(numbers)
 }
 
 /// Checks what the decoder takes for granted, and panics without: that buffers lie within the
-/// body, that they decompress to at most `limit` bytes, and that those at `offsets` are whole
-/// 32-bit numbers.
+/// body, that they decompress to at most `limit` bytes, and that `numbers` are whole.
 fn check_buffers(
     batch: RecordBatch<'_>,
     body: &Buffer,
     limit: usize,
-    offsets: Option<usize>,
+    numbers: &[Numbers],
 ) -> Result<(), String> {
     let is_compressed = batch.compression().is_some();
     if batch
@@ -337,8 +374,10 @@ fn check_buffers(
             .filter(|holds| holds.checked_add(total).is_some_and(|total| total <= limit))
             .ok_or("a buffer that claims too many bytes")?;
         total += holds;
-        if offsets == Some(position) && !holds.is_multiple_of(size_of::<i32>()) {
-            return Err("text offsets of uneven length".to_owned());
+        let is_cut =
+            |numbers: &Numbers| numbers.buffer == position && !holds.is_multiple_of(numbers.width);
+        if numbers.iter().any(is_cut) {
+            return Err("a number is cut".to_owned());
         }
     }
     Ok(())

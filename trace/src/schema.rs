@@ -3,7 +3,8 @@
 use std::sync::{Arc, LazyLock};
 
 use agent_common::{ApiId, Family, Layer};
-use arrow_array::types;
+use arrow_array::types::ArrowDictionaryKeyType;
+use arrow_array::{ArrowPrimitiveType, types};
 use arrow_buffer::ArrowNativeType;
 use arrow_schema::{Field, Metadata, Schema, SchemaRef};
 
@@ -100,11 +101,14 @@ fn field<C: Column>(name: &str, unit: &str, doc: &str) -> Field {
 /// A number type of the table.
 pub trait Number: ArrowNativeType {
     /// The Arrow type of its columns.
-    type Arrow: arrow_array::ArrowPrimitiveType<Native = Self>;
+    type Arrow: ArrowPrimitiveType<Native = Self>;
 }
 
 impl Number for u8 {
     type Arrow = types::UInt8Type;
+}
+impl Number for u16 {
+    type Arrow = types::UInt16Type;
 }
 impl Number for u32 {
     type Arrow = types::UInt32Type;
@@ -119,11 +123,20 @@ impl Number for i64 {
     type Arrow = types::Int64Type;
 }
 
+/// A number that says where in a dictionary a name is.
+pub trait Key: Number<Arrow: ArrowDictionaryKeyType> + Into<usize> + From<u8> {}
+
+impl Key for u8 {}
+impl Key for u16 {}
+
 /// A type that stands in the table by name: its columns are dictionaries, whose values are
 /// fixed when a recording begins.
 pub trait Named: Copy + Send + Sync + 'static {
     /// Whether a row may lack it.
     const NULLABLE: bool;
+
+    /// The type of its keys.
+    type Key: Key;
 
     /// All values that this build knows, by [`Named::key`].
     fn all() -> impl Iterator<Item = Self>;
@@ -132,11 +145,12 @@ pub trait Named: Copy + Send + Sync + 'static {
     fn name(self) -> &'static str;
 
     /// Its place in the dictionary.
-    fn key(self) -> u8;
+    fn key(self) -> Self::Key;
 }
 
 impl Named for Kind {
     const NULLABLE: bool = false;
+    type Key = u8;
 
     fn all() -> impl Iterator<Item = Self> {
         Self::ALL.into_iter()
@@ -153,6 +167,7 @@ impl Named for Kind {
 
 impl Named for Layer {
     const NULLABLE: bool = true;
+    type Key = u8;
 
     fn all() -> impl Iterator<Item = Self> {
         Self::ALL.into_iter()
@@ -169,6 +184,7 @@ impl Named for Layer {
 
 impl Named for Family {
     const NULLABLE: bool = true;
+    type Key = u8;
 
     fn all() -> impl Iterator<Item = Self> {
         Self::ALL.into_iter()
@@ -185,6 +201,7 @@ impl Named for Family {
 
 impl Named for ApiId {
     const NULLABLE: bool = true;
+    type Key = u16;
 
     fn all() -> impl Iterator<Item = Self> {
         Self::all()
@@ -194,8 +211,7 @@ impl Named for ApiId {
         self.api().map_or("", |api| api.name)
     }
 
-    fn key(self) -> u8 {
-        // The probe table stays below `MAX_APIS`, 256.
-        u8::try_from(self.0).unwrap_or(u8::MAX)
+    fn key(self) -> u16 {
+        self.0
     }
 }

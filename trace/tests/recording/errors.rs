@@ -125,6 +125,7 @@ fn an_unknown_function_keeps_its_name() {
         let apis = DictionaryArray::<UInt8Type>::new(keys, Arc::new(names));
         replace(columns, "api", Arc::new(apis));
     });
+    // With keys of one byte, as the first recordings had them.
     let batch = Reader::new(&*bytes).unwrap().next().unwrap().unwrap();
     assert_eq!(
         (batch.api().get(0), batch.api().name(0)),
