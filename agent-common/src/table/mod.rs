@@ -24,11 +24,11 @@ use crate::{
 };
 
 /// Capacity of the kernel's per-function arrays; [`APIS`] stays below it.
-pub const MAX_APIS: u32 = 256;
+pub const MAX_APIS: u32 = 512;
 
 /// The row of the per-function arrays that no function has: there stands what concerns
 /// processes rather than calls.
-pub const TASKS: ApiId = ApiId(255);
+pub const TASKS: ApiId = ApiId(511);
 
 const _: () = assert!(TASKS.0 as u32 == MAX_APIS - 1);
 

@@ -6,7 +6,7 @@ use crate::{
     value::{Field, arg, behind, behind_int, int, out, out_int},
 };
 
-pub(super) const ROWS: [Api; 15] = [
+pub(super) const ROWS: [Api; 17] = [
     driver(
         &["cuMemAddressReserve"],
         Family::Memory,
@@ -144,6 +144,20 @@ pub(super) const ROWS: [Api; 15] = [
     .since(12010)
     .doc("Puts physical memory behind shared memory"),
     driver(
+        &["cuMulticastBindMem_v2"],
+        Family::Memory,
+        Effect::Multicast,
+        &[
+            arg(0, Field::Handle),
+            int(1, Field::Device),
+            arg(2, Field::Offset),
+            arg(3, Field::Related),
+            arg(5, Field::Size),
+        ],
+    )
+    .since(13010)
+    .doc("Puts a device's physical memory behind shared memory"),
+    driver(
         &["cuMulticastBindAddr"],
         Family::Memory,
         Effect::Multicast,
@@ -156,6 +170,20 @@ pub(super) const ROWS: [Api; 15] = [
     )
     .since(12010)
     .doc("Puts mapped memory behind shared memory"),
+    driver(
+        &["cuMulticastBindAddr_v2"],
+        Family::Memory,
+        Effect::Multicast,
+        &[
+            arg(0, Field::Handle),
+            int(1, Field::Device),
+            arg(2, Field::Offset),
+            arg(3, Field::Address),
+            arg(4, Field::Size),
+        ],
+    )
+    .since(13010)
+    .doc("Puts a device's mapped memory behind shared memory"),
     driver(
         &["cuMulticastUnbind"],
         Family::Memory,

@@ -83,6 +83,25 @@ exports! {
         check_range(handle, offset, size)
     }
 
+    /// As the first, for one device of the team.
+    fn cuMulticastBindMem_v2(
+        handle: u64, device: i32, offset: usize, memory: u64, _memory_offset: usize, size: usize,
+        _flags: u64,
+    ) {
+        devices::get(device)?;
+        vmm::check(memory)?;
+        check_range(handle, offset, size)
+    }
+
+    /// As the first, for one device of the team.
+    fn cuMulticastBindAddr_v2(
+        handle: u64, device: i32, offset: usize, address: u64, size: usize, _flags: u64,
+    ) {
+        devices::get(device)?;
+        vmm::check_mapped(address)?;
+        check_range(handle, offset, size)
+    }
+
     /// Takes it away again.
     fn cuMulticastUnbind(handle: u64, device: i32, offset: usize, size: usize) {
         devices::get(device)?;

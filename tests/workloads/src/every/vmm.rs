@@ -166,6 +166,24 @@ fn multicast(session: &mut Session, memory: u64, address: u64) {
         about().offset(offset).address(address).size(size),
     );
     session.call(
+        "cuMulticastBindMem_v2",
+        &registers([team, int(OTHER), offset, memory, PAGE, size]).stack([0]),
+        about()
+            .device(OTHER.into())
+            .offset(offset)
+            .related(memory)
+            .size(size),
+    );
+    session.call(
+        "cuMulticastBindAddr_v2",
+        &registers([team, int(OTHER), offset, address, size, 0]),
+        about()
+            .device(OTHER.into())
+            .offset(offset)
+            .address(address)
+            .size(size),
+    );
+    session.call(
         "cuMulticastUnbind",
         &registers([team, int(OTHER), offset, size]),
         about().device(OTHER.into()).offset(offset).size(size),
