@@ -40,6 +40,11 @@ impl Pages {
             .unwrap_or(u64::MAX)
     }
 
+    /// Whether something of so many bytes shares its page with others.
+    pub(crate) fn is_shared(&self, bytes: u64) -> bool {
+        bytes < self.page.get()
+    }
+
     /// The first and last page of `range`; the same number twice where it touches one only.
     fn span(&self, range: AddressRange) -> (u64, u64) {
         (range.start() / self.page, (range.end() - 1) / self.page)

@@ -1,7 +1,9 @@
 //! Memory pools: allocation in stream order.
 //!
-//! What a pool keeps of the memory that was given back to it is not observable: no call tells it.
-//! It shows in the device's used memory, as a part of what is unattributed.
+//! A pool takes memory from its device in pieces of 32 MiB, aligned to their size: those that
+//! its live blocks touch are held. (Measured on an H200 with driver 580: with a release
+//! threshold of 0, after a synchronization, `cudaMemPoolAttrReservedMemCurrent` is just that.)
+//! What a pool keeps beyond, no call tells: it is part of what is unattributed.
 
 use serde::{Deserialize, Serialize};
 

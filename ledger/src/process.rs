@@ -320,8 +320,10 @@ impl Process {
     }
 
     pub(crate) fn device_mut(&mut self, key: Option<i32>) -> &mut Device {
-        let page = self.limits.page_bytes;
-        self.devices.entry(key).or_insert_with(|| Device::new(page))
+        let limits = &self.limits;
+        self.devices
+            .entry(key)
+            .or_insert_with(|| Device::new(limits))
     }
 
     /// Whether one more block, array, or thing of [`Vmm`] may be kept.

@@ -7,7 +7,7 @@ use std::{
 
 use trace::{Event, Fact, Kind};
 
-use crate::{End, EndCause, Losses, Moment, Process, ProcessKey, shared::SharedBlocks};
+use crate::{End, EndCause, Losses, MemoryKind, Moment, Process, ProcessKey, shared::SharedBlocks};
 
 /// The columns of a recording that a [`Ledger`] reads, besides those that every row has.
 pub const COLUMNS: &[&str] = &[
@@ -40,6 +40,9 @@ pub const COLUMNS: &[&str] = &[
 pub struct Limits {
     /// Bytes of a device page. 2 MiB where it was measured (H100); smaller blocks share one.
     pub page_bytes: NonZeroU64,
+    /// Bytes of the pieces that a memory pool takes from its device, aligned to their size. 32 MiB
+    /// where it was measured (H200, driver 580), for default pools and a program's own.
+    pub pool_page_bytes: NonZeroU64,
     /// Live processes.
     pub processes: usize,
     /// Ended processes of which the totals are kept.
@@ -63,8 +66,10 @@ pub struct Limits {
 impl Default for Limits {
     fn default() -> Self {
         const PAGE: NonZeroU64 = NonZeroU64::new(2 << 20).unwrap();
+        const POOL_PAGE: NonZeroU64 = NonZeroU64::new(32 << 20).unwrap();
         Self {
             page_bytes: PAGE,
+            pool_page_bytes: POOL_PAGE,
             processes: 4096,
             ended_processes: 1024,
             devices_per_process: 256,
@@ -74,6 +79,22 @@ impl Default for Limits {
             shared_blocks: 65_536,
             torch_blocks_per_device: 1 << 20,
             out_of_memory: 256,
+        }
+    }
+}
+
+impl Limits {
+    /// Bytes of the pages that memory of this kind lies in.
+    pub const fn page_of(&self, kind: MemoryKind) -> NonZeroU64 {
+        match kind {
+            MemoryKind::Pool => self.pool_page_bytes,
+            MemoryKind::Device
+            | MemoryKind::Managed
+            | MemoryKind::PinnedHost
+            | MemoryKind::RegisteredHost
+            | MemoryKind::Vmm
+            | MemoryKind::Graph
+            | MemoryKind::Ipc => self.page_bytes,
         }
     }
 }

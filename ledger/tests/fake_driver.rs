@@ -14,8 +14,9 @@ mod program;
 use std::{collections::BTreeMap, sync::LazyLock};
 
 use agent_common::ApiId;
+use driver::DEVICES;
 use ledger::{Ledger, MemoryKind, Process, Ranged};
-use program::{DEVICES, PID, Program};
+use program::{PID, Program};
 use trace::{Event, Fact, Kind};
 
 const STEPS: usize = 100_000;

@@ -14,7 +14,7 @@ import traceback
 from pathlib import Path
 
 from checks import (
-    allocations, attach, children, copies, count, families, graph, launches, native, oom, overhead,
+    allocations, attach, children, copies, count, families, graph, held, launches, native, oom, overhead,
     snapshot, torch_memory, twogpus, vllm, vllm_sleep,
 )
 from gpu_check import machine, process
@@ -26,6 +26,7 @@ SCENARIOS = {
     "compiled": launches.check,
     "graph": graph.check,
     "allocations": allocations.check,
+    "held": held.check,
     "copies": copies.check,
     "families": families.check,
     "torch_memory": torch_memory.check,

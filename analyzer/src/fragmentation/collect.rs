@@ -168,15 +168,14 @@ impl Collector {
         let device = process.devices().get(&ordinal);
         let allocator = ordinal.and_then(|ordinal| process.allocators().get(&ordinal));
         let memory = device.and_then(|device| memory(device, now));
-        let page_bytes = self.ledger.limits().page_bytes.get();
+        let limits = self.ledger.limits();
         let caller = |id| self.callers.get(&id).cloned().flatten();
         Device {
             device: ordinal,
             memory,
             torch: allocator
                 .map(|allocator| torch::report(allocator, memory.as_ref(), self.fit, now)),
-            driver: device
-                .map(|device| driver::report(process, ordinal, device, page_bytes, caller)),
+            driver: device.map(|device| driver::report(process, ordinal, device, limits, caller)),
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use ledger::{Device, MemoryKind, Process, Ranged};
+use ledger::{Device, Limits, MemoryKind, Process, Ranged};
 
 use super::report::{Driver, HeldBy};
 
@@ -17,17 +17,18 @@ struct Share {
 }
 
 /// The blocks that touch one page, and with how many bytes.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Page {
     number: u64,
+    bytes: u64,
     parts: Vec<(Group, u64)>,
 }
 
 impl Page {
     /// Charges the unused bytes of the page to the blocks on it, in proportion to their bytes.
-    fn charge(&mut self, page_bytes: u64, shares: &mut BTreeMap<Group, Share>) {
+    fn charge(&mut self, shares: &mut BTreeMap<Group, Share>) {
         let used: u64 = self.parts.iter().map(|&(_, bytes)| bytes).sum();
-        let waste = page_bytes.saturating_sub(used);
+        let waste = self.bytes.saturating_sub(used);
         let mut left = waste;
         let last = self.parts.len().saturating_sub(1);
         for (index, (group, bytes)) in self.parts.drain(..).enumerate() {
@@ -53,17 +54,23 @@ pub(super) fn report(
     process: &Process,
     ordinal: Option<i32>,
     device: &Device,
-    page_bytes: u64,
+    limits: &Limits,
     caller: impl Fn(u32) -> Option<String>,
 ) -> Driver {
     let mut shares: BTreeMap<Group, Share> = BTreeMap::new();
-    let mut page = Page::default();
+    let page_bytes = limits.page_bytes.get();
+    let mut page = Page {
+        number: 0,
+        bytes: page_bytes,
+        parts: Vec::new(),
+    };
     for block in process
         .blocks()
         .iter()
         .filter(|block| block.device() == ordinal && block.kind().is_own_device_memory())
     {
         let range = block.range();
+        let page_bytes = limits.page_of(block.kind()).get();
         let group = (block.origin.caller, size_class(range.size()));
         let share = shares.entry(group).or_default();
         share.blocks += 1;
@@ -72,9 +79,9 @@ pub(super) fn report(
         // room for others or for waste.
         let (first, last) = (range.start() / page_bytes, (range.end() - 1) / page_bytes);
         for number in [first, last] {
-            if number != page.number {
-                page.charge(page_bytes, &mut shares);
-                page.number = number;
+            if (number, page_bytes) != (page.number, page.bytes) {
+                page.charge(&mut shares);
+                (page.number, page.bytes) = (number, page_bytes);
             }
             let start = range.start().max(number * page_bytes);
             let end = range
@@ -86,7 +93,7 @@ pub(super) fn report(
             }
         }
     }
-    page.charge(page_bytes, &mut shares);
+    page.charge(&mut shares);
     let arrays = process
         .arrays()
         .filter(|array| array.device() == ordinal)
@@ -97,14 +104,28 @@ pub(super) fn report(
         .filter(|physical| physical.device() == ordinal)
         .filter(|physical| physical.kind() == Some(MemoryKind::Vmm))
         .map(|physical| (&physical.origin, physical.size));
+    // Where these lie, nobody knows: small ones share pages, as tightly as can be.
+    let mut shared = Vec::new();
     for (origin, size) in arrays.chain(physical) {
         let size = size.unwrap_or(0);
-        let whole = size.checked_next_multiple_of(page_bytes).unwrap_or(size);
-        let share = shares.entry((origin.caller, size_class(size))).or_default();
+        let group = (origin.caller, size_class(size));
+        let share = shares.entry(group).or_default();
         share.blocks += 1;
         share.live = share.live.saturating_add(size);
-        share.waste = share.waste.saturating_add(whole - size);
+        if size < page_bytes {
+            shared.push((group, size));
+        } else {
+            let whole = size.checked_next_multiple_of(page_bytes).unwrap_or(size);
+            share.waste = share.waste.saturating_add(whole - size);
+        }
     }
+    let bytes: u64 = shared.iter().map(|&(_, size)| size).sum();
+    Page {
+        number: 0,
+        bytes: bytes.next_multiple_of(page_bytes),
+        parts: shared,
+    }
+    .charge(&mut shares);
     let mut held_by: Vec<HeldBy> = shares
         .into_iter()
         .map(
@@ -131,6 +152,7 @@ pub(super) fn report(
         held_bytes: device.held_bytes(),
         waste_bytes: device.waste_bytes(),
         page_bytes,
+        pool_page_bytes: limits.pool_page_bytes.get(),
         held_by,
     }
 }

@@ -365,6 +365,8 @@ pub struct Driver {
     pub waste_bytes: u64,
     /// Size of a page.
     pub page_bytes: u64,
+    /// Size of the pieces in which memory pools take pages.
+    pub pool_page_bytes: u64,
     /// Who holds it, the most waste first.
     pub held_by: Vec<HeldBy>,
 }

@@ -1,11 +1,14 @@
 //! Calls of the fake driver.
+#![allow(dead_code, reason = "each test file uses its part")]
 
 use std::{ffi::c_void, sync::Once};
 
-use super::program::{CAPACITY, DEVICES};
-
 // Links the library.
 use cuda as _;
+
+pub(crate) const DEVICES: i32 = 2;
+/// Bytes of each device.
+pub(crate) const CAPACITY: u64 = 8 << 30;
 
 #[repr(C)]
 pub(crate) struct Properties {

@@ -7,11 +7,11 @@ use agent_common::{ApiId, fingerprint, flags};
 use ledger::MemoryKind;
 use trace::{Event, Fact, Kind, fact};
 
-use super::driver::{self, AllocationNode, ArrayDescriptor, Properties, SharedHandle};
+use super::driver::{
+    self, AllocationNode, ArrayDescriptor, CAPACITY, DEVICES, Properties, SharedHandle,
+};
 
 pub(crate) const PID: u32 = 100;
-pub(crate) const DEVICES: i32 = 2;
-pub(crate) const CAPACITY: u64 = 8 << 30;
 
 const MIB: u64 = 1 << 20;
 const PAGE: u64 = 2 * MIB;

@@ -42,6 +42,10 @@ class Recording:
         """The state of the memory at a moment."""
         return self._ask(["fragmentation", self.path, "--json", "--at", f"@{at}", *options], label)
 
+    def memory(self, at):
+        """Who held what at a moment."""
+        return self._ask(["memory", self.path, "--json", "--at", f"@{at}"], None)
+
     def events(self):
         """Its rows, read without cudasnoop."""
         return Events.read(self.path)

@@ -71,7 +71,7 @@ fn create(handle: *mut usize, descriptor: &Array3DDescriptor, levels: u32) -> Ou
             .ok_or(Code::OUT_OF_MEMORY)?;
         shape = shape.map(|side| (side / 2).max(1));
     }
-    if !device.memory().take_physical(bytes) {
+    if !device.memory().take_array(bytes) {
         return Err(Code::OUT_OF_MEMORY);
     }
     let new = new_handle();
@@ -97,7 +97,7 @@ fn destroy(handle: usize, mipmapped: bool) -> Outcome {
         return Err(Code::INVALID_HANDLE);
     }
     if let Some(array) = arrays.remove(&handle) {
-        array.device.memory().give_physical_back(array.bytes);
+        array.device.memory().give_array_back(array.bytes);
     }
     Ok(())
 }

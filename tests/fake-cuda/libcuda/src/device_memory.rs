@@ -1,5 +1,5 @@
 //! How a device hands out memory, measured on an H100 with driver 580: 2 MiB pages; blocks of
-//! at most 1 MiB share pages, larger ones have whole pages of their own.
+//! less than a page share pages, others have whole pages of their own.
 //!
 //! Pure bookkeeping over addresses: nothing here is ever dereferenced.
 
@@ -11,7 +11,7 @@ use std::{
 /// The unit in which the device gives memory out, bytes.
 pub(crate) const PAGE: u64 = 2 << 20;
 /// Larger blocks have pages of their own.
-const LARGEST_SHARED: u64 = 1 << 20;
+const LARGEST_SHARED: u64 = PAGE - 1;
 /// Distance of small blocks in a shared page.
 const SMALL_UNIT: u64 = 512;
 
@@ -19,7 +19,10 @@ const SMALL_UNIT: u64 = 512;
 #[derive(Debug)]
 pub(crate) struct DeviceMemory {
     capacity: u64,
+    /// Bytes of pages that are taken, but for those of `packed`.
     used: u64,
+    /// Bytes of small arrays, which share pages: as tightly as can be, for they have no addresses.
+    packed: u64,
     /// Address ranges without pages: start to length, never touching one another.
     free_ranges: BTreeMap<u64, u64>,
     /// Blocks with pages of their own: address to bytes of pages.
@@ -44,6 +47,7 @@ impl DeviceMemory {
         Self {
             capacity,
             used: 0,
+            packed: 0,
             free_ranges: BTreeMap::from([(arena.start, arena.end - arena.start)]),
             own_pages: HashMap::new(),
             shared_pages: BTreeMap::new(),
@@ -58,7 +62,7 @@ impl DeviceMemory {
 
     /// Bytes of the device that no page takes.
     pub(crate) fn free(&self) -> u64 {
-        self.capacity - self.used
+        self.capacity - self.used - self.packed.next_multiple_of(PAGE)
     }
 
     /// Takes `size` bytes (above 0): the address, or `None` when the pages do not suffice.
@@ -88,8 +92,30 @@ impl DeviceMemory {
         self.own_pages.get(&address).or(small).copied()
     }
 
-    /// Takes pages without addresses for `bytes`: physical memory, or what an array or a graph
-    /// holds. `false` when they do not suffice.
+    /// Takes the room of an array; `false` when there is not enough.
+    pub(crate) fn take_array(&mut self, bytes: u64) -> bool {
+        if bytes > LARGEST_SHARED {
+            return self.take_physical(bytes);
+        }
+        let packed = self.packed + bytes.next_multiple_of(SMALL_UNIT);
+        let fits = self.used + packed.next_multiple_of(PAGE) <= self.capacity;
+        if fits {
+            self.packed = packed;
+        }
+        fits
+    }
+
+    /// Gives the room of an array back.
+    pub(crate) fn give_array_back(&mut self, bytes: u64) {
+        if bytes > LARGEST_SHARED {
+            self.give_physical_back(bytes);
+        } else {
+            self.packed -= bytes.next_multiple_of(SMALL_UNIT);
+        }
+    }
+
+    /// Takes pages without addresses for `bytes`: physical memory, or what a graph holds. `false`
+    /// when they do not suffice.
     pub(crate) fn take_physical(&mut self, bytes: u64) -> bool {
         match bytes.checked_next_multiple_of(PAGE) {
             Some(bytes) if bytes <= self.free() => {
@@ -103,6 +129,35 @@ impl DeviceMemory {
     /// Gives pages of [`Self::take_physical`] back.
     pub(crate) fn give_physical_back(&mut self, bytes: u64) {
         self.used -= bytes.next_multiple_of(PAGE);
+    }
+
+    /// Takes whole pages that begin at a multiple of `alignment`, both in bytes; for who keeps
+    /// the books of what lies there.
+    pub(crate) fn take_aligned(&mut self, bytes: u64, alignment: u64) -> Option<u64> {
+        if bytes > self.free() {
+            return None;
+        }
+        let aligned = |start: u64| start.next_multiple_of(alignment);
+        let (start, length) = self
+            .free_ranges
+            .iter()
+            .map(|(start, length)| (*start, *length))
+            .find(|&(start, length)| aligned(start) + bytes <= start + length)?;
+        let (from, to) = (aligned(start), aligned(start) + bytes);
+        self.free_ranges.remove(&start);
+        if from > start {
+            self.free_ranges.insert(start, from - start);
+        }
+        if start + length > to {
+            self.free_ranges.insert(to, start + length - to);
+        }
+        self.used += bytes;
+        Some(from)
+    }
+
+    /// Gives pages of [`Self::take_aligned`] back.
+    pub(crate) fn give_aligned_back(&mut self, start: u64, bytes: u64) {
+        self.give_pages_back(start, bytes);
     }
 
     fn take_shared(&mut self, size: u64) -> Option<u64> {
@@ -205,7 +260,7 @@ impl SharedPage {
 }
 
 /// Adds a range, joined with the neighbours that it touches.
-fn insert_merged(ranges: &mut BTreeMap<u64, u64>, mut start: u64, mut length: u64) {
+pub(crate) fn insert_merged(ranges: &mut BTreeMap<u64, u64>, mut start: u64, mut length: u64) {
     if let Some(after) = ranges.remove(&(start + length)) {
         length += after;
     }

@@ -19,6 +19,7 @@ mod memory;
 mod module;
 mod multicast;
 mod pool;
+mod pool_memory;
 mod proc_address;
 mod set;
 mod stream;

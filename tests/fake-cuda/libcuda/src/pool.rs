@@ -1,10 +1,10 @@
 //! Memory pools: allocation in stream order, which is the order of the calls here.
 //!
-//! A freed block stays in its pool. It is used again for a block of the same length; at the next
-//! wait the pool gives the device what it holds unused beyond its release threshold, 0 at first.
+//! The room of a freed block stays in its pool. At the next wait the pool gives unused pieces back
+//! until it holds no more than its release threshold, 0 at first.
 
 use std::{
-    collections::{BTreeMap, HashMap, HashSet},
+    collections::{HashMap, HashSet},
     ffi::c_void,
     sync::{
         LazyLock, Mutex, MutexGuard, PoisonError,
@@ -21,8 +21,10 @@ use fake_cuda_core::{
 
 use crate::{
     context,
+    device_memory::DeviceMemory,
     devices::{self, Device},
     graph, memory, new_handle,
+    pool_memory::PoolMemory,
 };
 
 /// `CU_MEMPOOL_ATTR_RELEASE_THRESHOLD`
@@ -34,10 +36,7 @@ struct Pool {
     device: &'static Device,
     is_default: bool,
     threshold: u64,
-    /// Blocks in use and their bytes.
-    live: HashMap<u64, u64>,
-    /// Blocks that were freed and not given back, by bytes.
-    unused: BTreeMap<u64, Vec<u64>>,
+    memory: PoolMemory,
 }
 
 #[derive(Default)]
@@ -50,8 +49,8 @@ struct Pools {
 }
 
 static POOLS: LazyLock<Mutex<Pools>> = LazyLock::new(Mutex::default);
-/// Blocks of all pools, used and unused: most programs have none.
-static BLOCKS: AtomicUsize = AtomicUsize::new(0);
+/// Pieces that all pools hold: in most programs none.
+static PIECES: AtomicUsize = AtomicUsize::new(0);
 
 fn pools() -> MutexGuard<'static, Pools> {
     POOLS.lock().unwrap_or_else(PoisonError::into_inner)
@@ -63,53 +62,33 @@ impl Pool {
             device,
             is_default,
             threshold: 0,
-            live: HashMap::new(),
-            unused: BTreeMap::new(),
+            memory: PoolMemory::default(),
         }
+    }
+
+    /// Changes what the pool holds, and counts its pieces.
+    fn change<T>(&mut self, change: impl FnOnce(&mut PoolMemory, &mut DeviceMemory) -> T) -> T {
+        let before = self.memory.pieces();
+        let outcome = change(&mut self.memory, &mut self.device.memory());
+        PIECES.fetch_add(self.memory.pieces(), Relaxed);
+        PIECES.fetch_sub(before, Relaxed);
+        outcome
     }
 
     fn take(&mut self, size: u64) -> Result<u64, Code> {
-        let reused = self.unused.get_mut(&size).and_then(Vec::pop);
-        let address = match reused {
-            Some(address) => address,
-            None => self.take_new(size)?,
-        };
-        self.live.insert(address, size);
-        Ok(address)
+        self.change(|memory, device| {
+            memory.take(size, device).or_else(|| {
+                // The unused pieces may be what is missing.
+                memory.trim(0, device);
+                memory.take(size, device)
+            })
+        })
+        .ok_or(Code::OUT_OF_MEMORY)
     }
 
-    fn take_new(&mut self, size: u64) -> Result<u64, Code> {
-        let mut taken = self.device.memory().take(size);
-        if taken.is_none() {
-            // The unused blocks may be what is missing.
-            self.trim(0);
-            taken = self.device.memory().take(size);
-        }
-        BLOCKS.fetch_add(usize::from(taken.is_some()), Relaxed);
-        taken.ok_or(Code::OUT_OF_MEMORY)
-    }
-
-    fn unused_bytes(&self) -> u64 {
-        self.unused
-            .iter()
-            .map(|(size, blocks)| size * blocks.len() as u64)
-            .sum()
-    }
-
-    /// Gives unused blocks back until at most `keep` bytes of them are left.
+    /// Gives unused pieces back until at most `keep` bytes are held.
     fn trim(&mut self, keep: u64) {
-        let mut left = self.unused_bytes();
-        while left > keep
-            && let Some(mut entry) = self.unused.last_entry()
-        {
-            if let Some(address) = entry.get_mut().pop() {
-                left -= entry.key();
-                self.device.memory().give_back(address);
-                BLOCKS.fetch_sub(1, Relaxed);
-            } else {
-                entry.remove();
-            }
-        }
+        self.change(|memory, device| memory.trim(keep, device));
     }
 }
 
@@ -130,7 +109,7 @@ impl Pools {
 
 /// At a wait: pools of the device give back what they do not keep.
 pub(crate) fn settle(device: &'static Device) {
-    if BLOCKS.load(Relaxed) == 0 {
+    if PIECES.load(Relaxed) == 0 {
         return;
     }
     let mut pools = pools();
@@ -143,25 +122,16 @@ pub(crate) fn settle(device: &'static Device) {
     }
 }
 
-/// Frees a block of a pool for good; `None` when no pool has it.
+/// Frees a block of a pool out of order, which waits; `None` when no pool has it.
 pub(crate) fn free_at_once(address: u64) -> Option<Outcome> {
-    if BLOCKS.load(Relaxed) == 0 {
+    if PIECES.load(Relaxed) == 0 {
         return None;
     }
     let mut pools = pools();
     for pool in pools.known.values_mut() {
-        if pool.live.remove(&address).is_some() {
-            pool.device.memory().give_back(address);
-            BLOCKS.fetch_sub(1, Relaxed);
+        if pool.memory.give_back(address) {
+            pool.trim(pool.threshold);
             return Some(Ok(()));
-        }
-        if pool
-            .unused
-            .values()
-            .flatten()
-            .any(|unused| *unused == address)
-        {
-            return Some(Err(Code::INVALID_VALUE));
         }
     }
     None
@@ -175,8 +145,7 @@ pub(crate) fn forget(device: &'static Device) {
         .values_mut()
         .filter(|pool| std::ptr::eq(pool.device, device))
     {
-        let unused: usize = pool.unused.values().map(Vec::len).sum();
-        BLOCKS.fetch_sub(pool.live.len() + unused, Relaxed);
+        PIECES.fetch_sub(pool.memory.pieces(), Relaxed);
         *pool = Pool::new(device, pool.is_default);
     }
     pools
@@ -207,14 +176,8 @@ fn free(address: u64, stream: usize) -> Outcome {
         return Ok(());
     }
     let mut pools = pools();
-    let owner = pools
-        .known
-        .values_mut()
-        .find(|pool| pool.live.contains_key(&address));
-    if let Some(pool) = owner {
-        if let Some(size) = pool.live.remove(&address) {
-            pool.unused.entry(size).or_default().push(address);
-        }
+    let mut known = pools.known.values_mut();
+    if known.any(|pool| pool.memory.give_back(address)) {
         return Ok(());
     }
     if pools.imported.remove(&address) {
@@ -262,7 +225,7 @@ exports! {
         unsafe { store(pool, handle) }
     }
 
-    /// Ends a pool: its unused blocks are given back, and those in use stay.
+    /// Ends a pool: its unused pieces are given back, and blocks in use stay.
     fn cuMemPoolDestroy(pool: usize) {
         let mut pools = pools();
         let known = pools.get(pool)?;
@@ -272,17 +235,17 @@ exports! {
         known.trim(0);
         let device = known.device;
         // Blocks in use go on in the device's default pool.
-        let live = std::mem::take(&mut known.live);
+        let memory = std::mem::take(&mut known.memory);
         pools.known.remove(&pool);
         let (default, present) = pools.of(device);
-        pools.get(default)?.live.extend(live);
+        pools.get(default)?.memory.absorb(memory);
         if present == pool {
             pools.of_device.insert(device.ordinal(), (default, default));
         }
         Ok(())
     }
 
-    /// Gives unused blocks back, down to so many bytes.
+    /// Gives unused pieces back, down to so many bytes.
     fn cuMemPoolTrimTo(pool: usize, keep: usize) {
         pools().get(pool)?.trim(keep as u64);
         Ok(())
@@ -307,11 +270,10 @@ exports! {
     fn cuMemPoolGetAttribute(pool: usize, attribute: i32, value: *mut u64) {
         let mut pools = pools();
         let pool = pools.get(pool)?;
-        let in_use: u64 = pool.live.values().sum();
         let answer = match attribute {
             RELEASE_THRESHOLD => pool.threshold,
-            5 => in_use + pool.unused_bytes(),
-            7 => in_use,
+            5 => pool.memory.held_bytes(),
+            7 => pool.memory.used_bytes(),
             _ => 0,
         };
         // SAFETY: the caller's pointer, as the real function requires.
@@ -344,7 +306,7 @@ exports! {
     /// 64 bytes that name a block of a pool.
     fn cuMemPoolExportPointer(handle: *mut [u64; 8], address: u64) {
         let pools = pools();
-        let size = pools.known.values().find_map(|pool| pool.live.get(&address).copied());
+        let size = pools.known.values().find_map(|pool| pool.memory.size_of(address));
         let size = size.ok_or(Code::INVALID_VALUE)?;
         // SAFETY: the caller's pointer, as the real function requires.
         unsafe { store(handle, crate::ipc::name_of(address, size)) }
