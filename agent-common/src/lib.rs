@@ -24,7 +24,7 @@ pub use record::{
     BEFORE_13, CallRecord, HEADER_LEN, Header, KERNEL_NAME_CAPACITY, LongCallRecord, NameRecord,
     RecordKind, TaskRecord, flags,
 };
-pub use site::{Cookie, Site, SiteFile, Twin};
+pub use site::{Cookie, OWN_LINKS, Site, SiteFile, Twin};
 pub use table::{APIS, MAX_APIS, TASKS};
 #[cfg(feature = "user")]
 pub use unprobed::Unprobed;

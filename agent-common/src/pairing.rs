@@ -57,8 +57,9 @@ pub struct ThreadState {
     /// Site index plus one of a runtime launch, probed at entry only, whose driver launch
     /// has not been seen yet; 0 for none.
     pub launch_site: u32,
-    /// Zero.
-    pub reserved: u32,
+    /// How often probes had fallen silent or come back when the thread was last seen: what is
+    /// pending from before can have returned unseen.
+    pub silences: u32,
     /// That launch's probe address.
     pub launch_ip: u64,
     /// That launch's stack pointer at entry.

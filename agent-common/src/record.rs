@@ -36,6 +36,9 @@ pub enum RecordKind {
     /// address of the kernel's name, ..]`. No call in the accounts, for a large program makes
     /// tens of thousands of them before it begins.
     Registered = 11,
+    /// A process that is not traced runs a new program: [`TaskRecord`]. Told where user space
+    /// chooses among all processes that it can see.
+    Started = 12,
 }
 
 impl RecordKind {
@@ -53,6 +56,7 @@ impl RecordKind {
             9 => Self::Mapped,
             10 => Self::Held,
             11 => Self::Registered,
+            12 => Self::Started,
             _ => return None,
         })
     }

@@ -145,6 +145,10 @@ const NO_PLACE: Place = Place {
     offset: 0,
 };
 
+/// The bit beside a process id in the kernel's sets of traced processes that says: the calls of
+/// this one are caught by links of its own, so those on all processes pass it over.
+pub const OWN_LINKS: u32 = 1 << 31;
+
 /// The 64 bits that the kernel hands to a probe: which site, and whose link it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cookie {

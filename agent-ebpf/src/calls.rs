@@ -208,6 +208,15 @@ pub(crate) fn abandon_top(thread: &mut ThreadState) -> u32 {
     0
 }
 
+/// Reports all pending calls as abandoned.
+#[inline(never)]
+pub(crate) fn abandon_all(thread: &mut ThreadState) -> u32 {
+    for _ in 0..MAX_DEPTH {
+        abandon_top(thread);
+    }
+    0
+}
+
 /// The pending call that this return belongs to, taken off; calls inside it that never
 /// returned are abandoned. `None` for a return whose entry was not seen.
 #[inline(always)]

@@ -2,20 +2,19 @@
 
 use core::arch::asm;
 
-use agent_common::{Cookie, Counters, Site, ThreadState, flags};
+use agent_common::{Cookie, Counters, OWN_LINKS, Site, ThreadState, flags};
 use aya_ebpf::{
     EbpfContext as _,
-    bindings::bpf_pidns_info,
     helpers::{
-        bpf_get_attach_cookie, bpf_get_current_pid_tgid, bpf_get_ns_current_pid_tgid,
-        bpf_ktime_get_ns, bpf_probe_read_user,
+        bpf_get_attach_cookie, bpf_get_current_pid_tgid, bpf_ktime_get_ns, bpf_probe_read_user,
     },
     programs::ProbeContext,
 };
 
 use crate::{
-    config,
-    maps::{COUNTERS, NEW_THREAD, PROCESSES, SITES, TARGETS, THREADS},
+    calls,
+    ids::Ids,
+    maps::{COUNTERS, NEW_THREAD, PROCESSES, SILENCES, SITES, TARGETS, THREADS},
 };
 
 /// A hit in a traced process.
@@ -28,6 +27,8 @@ pub(crate) struct Hit {
     pub(crate) pid_tgid: u64,
     /// The scoped process, 0 with links on all processes.
     pub(crate) scope: u32,
+    /// How often probes fell silent or came back.
+    silences: u32,
     /// This function's counters on this CPU.
     pub(crate) counters: *mut Counters,
 }
@@ -53,13 +54,18 @@ macro_rules! count {
 pub(crate) use count;
 
 impl Hit {
-    /// Says where a probe hit is; `None` outside the traced processes.
+    /// Says where a probe hit is; `None` outside the traced processes, and while all probes are
+    /// silent.
     #[inline(always)]
     pub(crate) fn new(ctx: &ProbeContext) -> Option<Self> {
         // SAFETY: the helper takes the context that the kernel gave this program.
         let cookie = Cookie::from_bits(unsafe { bpf_get_attach_cookie(ctx.as_ptr()) });
         let pid_tgid = bpf_get_current_pid_tgid();
-        if cookie.pid == 0 && !is_traced(tgid(pid_tgid)) {
+        let silences = *SILENCES.get(0)?;
+        if silences % 2 != 0 {
+            return None;
+        }
+        if cookie.pid == 0 && traced(tgid(pid_tgid))? & OWN_LINKS != 0 {
             return None;
         }
         let site = SITES.get(cookie.site)?;
@@ -69,6 +75,7 @@ impl Hit {
             site_index: cookie.site,
             pid_tgid,
             scope: cookie.pid,
+            silences,
             counters,
         })
     }
@@ -78,9 +85,15 @@ impl Hit {
     pub(crate) fn thread(&self) -> Option<&'static mut ThreadState> {
         if let Some(thread) = THREADS.get_ptr_mut(&self.pid_tgid) {
             // SAFETY: only the thread itself, and its exit, touch its entry.
-            return Some(unsafe { &mut *thread });
+            let thread = unsafe { &mut *thread };
+            if thread.silences != self.silences {
+                thread.silences = self.silences;
+                thread.launch_site = 0;
+                calls::abandon_all(thread);
+            }
+            return Some(thread);
         }
-        new_thread(self.pid_tgid, self.scope)
+        new_thread(self)
     }
 
     /// The thread's state, if it has one.
@@ -94,91 +107,42 @@ impl Hit {
 }
 
 #[inline(always)]
-fn new_thread(pid_tgid: u64, scope: u32) -> Option<&'static mut ThreadState> {
+fn new_thread(hit: &Hit) -> Option<&'static mut ThreadState> {
     let empty = NEW_THREAD.get(0)?;
-    THREADS.insert(&pid_tgid, empty, 0).ok()?;
-    let thread = THREADS.get_ptr_mut(&pid_tgid)?;
+    THREADS.insert(&hit.pid_tgid, empty, 0).ok()?;
+    let thread = THREADS.get_ptr_mut(&hit.pid_tgid)?;
     // SAFETY: as in `Hit::thread`.
     let thread = unsafe { &mut *thread };
     let ids = Ids::current();
-    thread.pid = if scope == 0 { ids.pid } else { scope };
+    thread.silences = hit.silences;
+    thread.pid = if hit.scope == 0 { ids.pid } else { hit.scope };
     thread.tid = ids.tid;
     thread.flags = if ids.foreign { flags::FOREIGN_PID } else { 0 };
     Some(thread)
 }
 
-/// The current task's ids as the agent's pid namespace has them.
-pub(crate) struct Ids {
-    /// Process.
-    pub(crate) pid: u32,
-    /// Thread.
-    pub(crate) tid: u32,
-    /// The task is in another pid namespace than the agent: the thread id is the initial
-    /// namespace's, and so is the process id, unless it is `known`.
-    pub(crate) foreign: bool,
-    /// The process id is the one that the agent's namespace has.
-    pub(crate) known: bool,
-}
-
-impl Ids {
-    /// Of the current task.
-    #[inline(always)]
-    pub(crate) fn current() -> Self {
-        let mut ids = bpf_pidns_info { pid: 0, tgid: 0 };
-        // SAFETY: the helper fills the struct, whose size it is told.
-        let result = unsafe {
-            bpf_get_ns_current_pid_tgid(
-                config::namespace_dev(),
-                config::namespace_ino(),
-                &raw mut ids,
-                size_of::<bpf_pidns_info>() as u32,
-            )
-        };
-        if result == 0 {
-            return Self {
-                pid: ids.tgid,
-                tid: ids.pid,
-                foreign: false,
-                known: true,
-            };
-        }
-        let pid_tgid = bpf_get_current_pid_tgid();
-        let tgid = tgid(pid_tgid);
-        // A child whose fork was seen: its process id came from the kernel's own tables.
-        // SAFETY: the value is copied at once.
-        let pid = unsafe { PROCESSES.get(&tgid) }.copied().unwrap_or(0);
-        if pid != 0 {
-            return Self {
-                pid,
-                tid: (pid_tgid & 0xffff_ffff) as u32,
-                foreign: true,
-                known: true,
-            };
-        }
-        Self {
-            pid: tgid,
-            tid: (pid_tgid & 0xffff_ffff) as u32,
-            foreign: true,
-            known: false,
-        }
-    }
-}
-
-/// Whether the current process is traced, by the initial namespace's id or, for one that user
-/// space named and that has not been met yet, by the agent's namespace's.
+/// What the set of traced processes has for the current one: by the initial namespace's id or,
+/// for one that user space named and that has not been met yet, by the agent's namespace's.
 #[inline(always)]
-pub(crate) fn is_traced(tgid: u32) -> bool {
-    // SAFETY: only presence is asked for.
-    if unsafe { PROCESSES.get(&tgid) }.is_some() {
-        return true;
+pub(crate) fn traced(tgid: u32) -> Option<u32> {
+    // SAFETY: the value is copied at once.
+    if let Some(process) = unsafe { PROCESSES.get(&tgid) } {
+        return Some(*process);
     }
     let ids = Ids::current();
-    // SAFETY: only presence is asked for.
-    if ids.foreign || unsafe { TARGETS.get(&ids.pid) }.is_none() {
-        return false;
+    if ids.foreign {
+        return None;
     }
-    let _ = PROCESSES.insert(&tgid, &ids.pid, 0);
-    true
+    // SAFETY: the value is copied at once.
+    let process = unsafe { TARGETS.get(&ids.pid) }.copied()?;
+    let _ = PROCESSES.insert(&tgid, &process, 0);
+    Some(process)
+}
+
+/// Whether the current process is traced.
+#[inline(always)]
+pub(crate) fn is_traced(tgid: u32) -> bool {
+    traced(tgid).is_some()
 }
 
 /// Process part of `bpf_get_current_pid_tgid`.

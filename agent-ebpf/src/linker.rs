@@ -17,7 +17,8 @@ use aya_ebpf::{
 use crate::{
     calls::entry_programs,
     config,
-    hit::{self, Hit, Ids, count, now, read},
+    hit::{self, Hit, count, now, read},
+    ids::Ids,
     maps::{LINK_MAPS, PATH_SCRATCH, RING},
 };
 

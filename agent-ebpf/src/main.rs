@@ -15,6 +15,8 @@ mod config;
 mod copy;
 mod emit;
 mod hit;
+mod ids;
+mod kernel;
 mod launch;
 mod linker;
 mod log;

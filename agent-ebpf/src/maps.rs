@@ -26,12 +26,17 @@ pub(crate) static THREADS: HashMap<u64, ThreadState> = HashMap::with_max_entries
 #[map]
 pub(crate) static NEW_THREAD: Array<ThreadState> = Array::with_max_entries(1, 0);
 
+/// How often all probes fell silent or came back; odd while they are silent.
+#[map]
+pub(crate) static SILENCES: Array<u32> = Array::with_max_entries(1, 0);
+
 /// Traced processes by thread group id of the initial pid namespace; the value is the process
-/// id in the agent's namespace, 0 while unknown.
+/// id in the agent's namespace, 0 while unknown, and perhaps [`agent_common::OWN_LINKS`].
 #[map]
 pub(crate) static PROCESSES: HashMap<u32, u32> = HashMap::with_max_entries(1 << 16, 0);
 
-/// Traced processes by process id in the agent's namespace: what user space knows of them.
+/// Traced processes by process id in the agent's namespace: what user space knows of them. The
+/// value is as in [`PROCESSES`].
 #[map]
 pub(crate) static TARGETS: HashMap<u32, u32> = HashMap::with_max_entries(1 << 16, 0);
 

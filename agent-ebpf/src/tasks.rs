@@ -1,19 +1,18 @@
 //! Traced processes' lives: forks, execs, exits; and the ends of threads.
 //!
-//! Raw tracepoints, whose arguments are kernel structures. Which offsets their fields have is
-//! told by user space, from the kernel's own BTF.
+//! Raw tracepoints, whose arguments are kernel structures.
 
-use agent_common::{Header, MAX_DEPTH, RecordKind, TASKS, TaskRecord};
+use agent_common::{Header, OWN_LINKS, RecordKind, TASKS, TaskRecord};
 use aya_ebpf::{
-    bindings::BPF_RB_FORCE_WAKEUP,
-    helpers::{bpf_get_current_pid_tgid, bpf_probe_read_kernel},
-    macros::raw_tracepoint,
+    bindings::BPF_RB_FORCE_WAKEUP, helpers::bpf_get_current_pid_tgid, macros::raw_tracepoint,
     programs::RawTracePointContext,
 };
 
 use crate::{
     calls, config,
-    hit::{self, Ids, count, is_traced, now},
+    hit::{self, count, is_traced, now, traced},
+    ids::{Ids, namespace_pid},
+    kernel::field,
     maps::{ARMED, COUNTERS, LINK_MAPS, OPEN_CAPTURES, PROCESSES, RING, THREADS},
 };
 
@@ -26,19 +25,28 @@ pub(crate) fn process_fork(ctx: RawTracePointContext) -> i32 {
 
 #[inline(always)]
 fn on_fork(child: u64) -> Option<()> {
-    let pid: u32 = kernel(child, config::task_pid())?;
-    let tgid: u32 = kernel(child, config::task_tgid())?;
+    let pid: u32 = field(child, config::task_pid())?;
+    let tgid: u32 = field(child, config::task_tgid())?;
     if pid != tgid {
         return None;
     }
     let ids = Ids::current();
-    if !is_traced(hit::tgid(bpf_get_current_pid_tgid())) && !disarm(&ids) {
+    let parent = traced(hit::tgid(bpf_get_current_pid_tgid()));
+    let parent = if parent.is_none() && disarm(&ids) {
+        Some(0)
+    } else {
+        parent
+    };
+    let Some(parent) = parent else {
         // Ids are used again: what a past process left behind must not count for this one.
         let _ = PROCESSES.remove(&tgid);
         return None;
-    }
-    let namespace_pid = namespace_pid(child).unwrap_or(tgid);
-    let _ = PROCESSES.insert(&tgid, &namespace_pid, 0);
+    };
+    let namespace_pid = match namespace_pid(child) {
+        0 => tgid,
+        pid => pid,
+    };
+    let _ = PROCESSES.insert(&tgid, &(namespace_pid | parent & OWN_LINKS), 0);
     emit(RecordKind::Fork, &ids, u64::from(namespace_pid));
     None
 }
@@ -63,35 +71,12 @@ fn disarm(ids: &Ids) -> bool {
     true
 }
 
-/// Deepest nesting of pid namespaces that is looked through (the kernel allows 32).
-const MAX_NAMESPACES: u64 = 8;
-
-/// The process id that the agent's namespace has for a task: a task has one in its own
-/// namespace and in each one around it.
-#[inline(always)]
-fn namespace_pid(task: u64) -> Option<u32> {
-    let pid: u64 = kernel(task, config::task_thread_pid())?;
-    let level: u32 = kernel(pid, config::pid_level())?;
-    for index in 0..MAX_NAMESPACES {
-        if index > u64::from(level) {
-            break;
-        }
-        let upid = pid + config::pid_numbers() + index * config::upid_size();
-        let namespace: u64 = kernel(upid, config::upid_ns())?;
-        let inum: u32 = kernel(namespace, config::namespace_inum())?;
-        if u64::from(inum) == config::namespace_ino() {
-            // `struct upid` begins with `nr`.
-            return read_kernel(upid);
-        }
-    }
-    None
-}
-
 /// `sched_process_exec(task, old_pid, bprm)`.
 #[raw_tracepoint(tracepoint = "sched_process_exec")]
 pub(crate) fn process_exec(ctx: RawTracePointContext) -> i32 {
     let pid_tgid = bpf_get_current_pid_tgid();
     if !is_traced(hit::tgid(pid_tgid)) {
+        tell_of_start();
         return 0;
     }
     // The new program has the leader's id, whichever thread called.
@@ -103,16 +88,25 @@ pub(crate) fn process_exec(ctx: RawTracePointContext) -> i32 {
     0
 }
 
+/// Somebody may want to trace it.
+#[inline(always)]
+fn tell_of_start() {
+    if config::tell_of_starts() == 0 {
+        return;
+    }
+    let ids = Ids::current();
+    if !ids.foreign {
+        emit(RecordKind::Started, &ids, 0);
+    }
+}
+
 /// `sched_process_exit(task)`, once for each thread.
 #[raw_tracepoint(tracepoint = "sched_process_exit")]
 pub(crate) fn process_exit(ctx: RawTracePointContext) -> i32 {
     let pid_tgid = bpf_get_current_pid_tgid();
     if let Some(thread) = THREADS.get_ptr_mut(&pid_tgid) {
         // SAFETY: the entry is this thread's own.
-        let thread = unsafe { &mut *thread };
-        for _ in 0..MAX_DEPTH {
-            calls::abandon_top(thread);
-        }
+        calls::abandon_all(unsafe { &mut *thread });
         let _ = THREADS.remove(&pid_tgid);
     }
     let tgid = hit::tgid(pid_tgid);
@@ -133,8 +127,8 @@ pub(crate) fn process_exit(ctx: RawTracePointContext) -> i32 {
 /// tracepoint (kernel/exit.c, `do_exit`).
 #[inline(always)]
 fn is_last_thread(task: u64, pid_tgid: u64) -> bool {
-    let live = kernel::<u64>(task, config::task_signal())
-        .and_then(|signal| kernel::<i32>(signal, config::signal_live()));
+    let live = field::<u64>(task, config::task_signal())
+        .and_then(|signal| field::<i32>(signal, config::signal_live()));
     match live {
         Some(live) => live == 0,
         None => hit::tgid(pid_tgid) == (pid_tgid & 0xffff_ffff) as u32,
@@ -162,20 +156,4 @@ fn emit(kind: RecordKind, ids: &Ids, child: u64) {
         child,
     });
     entry.submit(BPF_RB_FORCE_WAKEUP.into());
-}
-
-/// A field of a kernel structure; `None` where its offset is not known (0).
-#[inline(always)]
-fn kernel<T>(structure: u64, offset: u64) -> Option<T> {
-    if offset == 0 {
-        return None;
-    }
-    read_kernel(structure.wrapping_add(offset))
-}
-
-/// An integer in the kernel's memory.
-#[inline(always)]
-fn read_kernel<T>(address: u64) -> Option<T> {
-    // SAFETY: the helper checks the address; only integers are read.
-    unsafe { bpf_probe_read_kernel(core::ptr::with_exposed_provenance(address as usize)) }.ok()
 }

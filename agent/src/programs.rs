@@ -85,6 +85,8 @@ pub struct Options {
     pub count_only: bool,
     /// Stop a traced process that loads a CUDA library until we continue it.
     pub hold: bool,
+    /// Tell of new programs of processes that are not traced.
+    pub tell_of_starts: bool,
 }
 
 /// Loaded programs.
@@ -97,6 +99,9 @@ pub struct Programs {
     /// Whether the dynamic linker can be watched.
     pub watches_linker: bool,
 }
+
+/// Inode of the initial pid namespace (`PROC_PID_INIT_INO` of `linux/proc_ns.h`).
+const INITIAL_PID_NAMESPACE: u64 = 0xefff_fffc;
 
 /// Most attach points: symbols times files.
 pub const MAX_SITES: u32 = 1 << 14;
@@ -111,6 +116,7 @@ impl Programs {
             threads,
             count_only,
             hold,
+            tell_of_starts,
         } = *options;
         let namespace = Path::new("/proc/self/ns/pid")
             .metadata()
@@ -123,6 +129,8 @@ impl Programs {
         let pid = process::id();
         let (half, wake) = (u64::from(ring_bytes) / 2, u64::from(ring_bytes) / 8);
         let (count_only, hold) = (u8::from(count_only), u8::from(hold));
+        let tell_of_starts = u8::from(tell_of_starts);
+        let in_initial_namespace = u8::from(namespace_ino == INITIAL_PID_NAMESPACE);
         let mut loader = EbpfLoader::new();
         loader
             .map_max_entries("RING", ring_bytes)
@@ -130,6 +138,8 @@ impl Programs {
             .map_max_entries("SITES", MAX_SITES)
             .override_global("NAMESPACE_DEV", &namespace_dev, true)
             .override_global("NAMESPACE_INO", &namespace_ino, true)
+            .override_global("IN_INITIAL_NAMESPACE", &in_initial_namespace, true)
+            .override_global("TELL_OF_STARTS", &tell_of_starts, true)
             .override_global("AGENT_PID", &pid, true)
             .override_global("COUNT_ONLY", &count_only, true)
             .override_global("HOLD", &hold, true)
@@ -142,6 +152,7 @@ impl Programs {
                 .override_global("TASK_TGID", &offsets.task_tgid, true)
                 .override_global("TASK_SIGNAL", &offsets.task_signal, true)
                 .override_global("SIGNAL_LIVE", &offsets.signal_live, true)
+                .override_global("TASK_GROUP_LEADER", &offsets.task_group_leader, true)
                 .override_global("TASK_THREAD_PID", &offsets.task_thread_pid, true)
                 .override_global("PID_NUMBERS", &offsets.pid_numbers, true)
                 .override_global("PID_LEVEL", &offsets.pid_level, true)
@@ -240,6 +251,15 @@ impl Programs {
         let map = self.take("TARGETS")?;
         HashMap::try_from(map).map_err(|source| LoadError::Map {
             name: "TARGETS",
+            source,
+        })
+    }
+
+    /// How often all probes fell silent or came back, odd while they are silent; once.
+    pub fn take_silences(&mut self) -> Result<Array<MapData, u32>, LoadError> {
+        let map = self.take("SILENCES")?;
+        Array::try_from(map).map_err(|source| LoadError::Map {
+            name: "SILENCES",
             source,
         })
     }

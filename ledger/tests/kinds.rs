@@ -39,6 +39,8 @@ impl Story {
             command: String::new(),
             from_start: true,
             visible_devices: None,
+            container: None,
+            pod_uid: None,
         });
         self.row(Event {
             pid,

@@ -24,6 +24,7 @@ impl Event {
             | RecordKind::Fork
             | RecordKind::Exec
             | RecordKind::Exit
+            | RecordKind::Started
             | RecordKind::Mapped
             | RecordKind::Held => return None,
         };

@@ -88,6 +88,12 @@ pub struct Process {
     /// mean. `None` where it is not set, or could not be read.
     #[serde(default)]
     pub visible_devices: Option<String>,
+    /// The id of its container, from its cgroup: 64 hex digits. `None` outside of containers.
+    #[serde(default)]
+    pub container: Option<String>,
+    /// The uid of its Kubernetes pod, from its cgroup. `None` where the cgroup does not tell.
+    #[serde(default)]
+    pub pod_uid: Option<String>,
 }
 
 /// A library file with probes on it.
@@ -187,6 +193,23 @@ pub struct Settings {
     pub launch_returns: bool,
     /// Whether the recorder started the process (and so missed nothing).
     pub command: Option<Vec<String>>,
+    /// The pod that the recorder runs in. `None` outside of Kubernetes, or where the manifest does
+    /// not say.
+    #[serde(default)]
+    pub pod: Option<Pod>,
+}
+
+/// A Kubernetes pod, as its manifest tells its containers (the downward API).
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Pod {
+    /// `metadata.name`, from `POD_NAME`.
+    pub name: Option<String>,
+    /// `metadata.namespace`, from `POD_NAMESPACE`.
+    pub namespace: Option<String>,
+    /// `metadata.uid`, from `POD_UID`.
+    pub uid: Option<String>,
+    /// `spec.nodeName`, from `NODE_NAME`.
+    pub node: Option<String>,
 }
 
 /// The account of one function over the whole recording:

@@ -1,6 +1,6 @@
 //! Links: what holds a probe to a file.
 
-use std::{num::NonZeroU32, path::Path, thread};
+use std::{io, iter, num::NonZeroU32, path::Path, sync::mpsc, thread};
 
 use agent_common::Cookie;
 use aya::programs::{
@@ -130,6 +130,45 @@ impl Links {
         }
         drop_in_parallel(entries);
         drop_in_parallel(returns);
+    }
+}
+
+/// Detaches behind the back of whoever has links to leave: the kernel takes its time. What comes
+/// while it is at work is detached together, so that threads and files stay few.
+#[derive(Debug)]
+pub struct Detacher {
+    waiting: mpsc::Sender<Links>,
+    thread: thread::JoinHandle<()>,
+}
+
+impl Detacher {
+    /// Starts its thread.
+    pub fn start() -> io::Result<Self> {
+        let (waiting, links) = mpsc::channel();
+        let thread = thread::Builder::new()
+            .name("detach".to_owned())
+            .spawn(move || {
+                while let Ok(first) = links.recv() {
+                    let all: Vec<Links> = iter::once(first).chain(links.try_iter()).collect();
+                    Links::detach_all(all);
+                }
+            })?;
+        Ok(Self { waiting, thread })
+    }
+
+    /// Takes links over.
+    pub fn detach(&self, links: impl IntoIterator<Item = Links>) {
+        for links in links {
+            // If its thread is gone, they are detached here and now.
+            let _ = self.waiting.send(links);
+        }
+    }
+
+    /// Waits until all are off.
+    pub fn finish(self) {
+        let Self { waiting, thread } = self;
+        drop(waiting);
+        let _ = thread.join();
     }
 }
 

@@ -3,5 +3,5 @@
 mod links;
 mod sites;
 
-pub use links::{AttachError, Links, Scope};
+pub use links::{AttachError, Detacher, Links, Scope};
 pub use sites::{Placed, SiteError, Sites};

@@ -5,8 +5,11 @@ use std::{ffi::OsString, time::Duration};
 use agent_common::Family;
 use clap::{Args, builder::PossibleValuesParser, builder::TypedValueParser as _};
 
+use wildmatch::WildMatch;
+
 use super::units;
 use crate::{
+    discover::{SHORTEST_CONTAINER_ID, Selection},
     kernel::AttachMode,
     session::{Options, Target},
 };
@@ -15,8 +18,11 @@ use crate::{
 #[derive(Debug, Args)]
 pub(super) struct SessionArgs {
     /// Process to trace, with its children; may be given several times
-    #[arg(short, long = "pid", value_name = "PID", conflicts_with = "command")]
+    #[arg(short, long = "pid", value_name = "PID", conflicts_with_all = ["command", "Choice"])]
     pids: Vec<u32>,
+
+    #[command(flatten)]
+    choice: Choice,
 
     /// Stop after this long: 30, 1.5s, 500ms, 10m. A command is asked to end (SIGTERM)
     #[arg(long, value_name = "TIME", value_parser = units::duration)]
@@ -48,8 +54,70 @@ pub(super) struct SessionArgs {
     ebpf_log: bool,
 
     /// Command to start and trace, with all that it starts
-    #[arg(last = true, value_name = "COMMAND", required_unless_present = "pids")]
+    #[arg(last = true, value_name = "COMMAND", required_unless_present_any = ["pids", "Choice"],
+          conflicts_with = "Choice")]
     command: Vec<OsString>,
+}
+
+/// Which processes, by what they are. More than one option: all must fit.
+#[derive(Clone, Debug, Default, Args)]
+#[group(id = "Choice", multiple = true)]
+struct Choice {
+    /// Processes whose executable fits, running or to come: a file name, or a path, with * and ?;
+    /// may be given several times
+    #[arg(long = "exe", value_name = "GLOB")]
+    executables: Vec<String>,
+
+    /// Processes in this cgroup and below: its path, with or without /sys/fs/cgroup
+    #[arg(long, value_name = "PATH")]
+    cgroup: Option<String>,
+
+    /// Processes of this container: its id, at least 12 digits of it
+    #[arg(long, value_name = "ID", value_parser = container_id)]
+    container: Option<String>,
+
+    /// All processes that can be seen but cudasnoop itself and a pod's pause process: in a sidecar,
+    /// the pod's
+    #[arg(long)]
+    all_in_pod: bool,
+}
+
+impl Choice {
+    /// The selection, if anything is chosen.
+    fn selection(&self) -> Option<Selection> {
+        // Exhaustive: a new flag must choose.
+        let Self {
+            executables,
+            cgroup,
+            container,
+            all_in_pod,
+        } = self;
+        let is_given =
+            !executables.is_empty() || cgroup.is_some() || container.is_some() || *all_in_pod;
+        is_given.then(|| Selection {
+            executables: executables
+                .iter()
+                .map(|pattern| WildMatch::new(pattern))
+                .collect(),
+            cgroup: cgroup.as_ref().map(|path| {
+                let below = path.strip_prefix("/sys/fs/cgroup").unwrap_or(path);
+                below.to_owned()
+            }),
+            container: container.clone(),
+        })
+    }
+}
+
+/// A container's id, or enough of its beginning.
+fn container_id(text: &str) -> Result<String, String> {
+    // As `kubectl get pod -o jsonpath=...containerID` has it: containerd://ID.
+    let id = text.rsplit("://").next().unwrap_or(text);
+    if id.len() < SHORTEST_CONTAINER_ID || !id.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+        return Err(format!(
+            "a container's id has 64 hex digits, of which at least {SHORTEST_CONTAINER_ID} are needed"
+        ));
+    }
+    Ok(id.to_ascii_lowercase())
 }
 
 /// The families, by their names.
@@ -68,6 +136,7 @@ impl SessionArgs {
         // Exhaustive: a new flag must reach the session.
         let Self {
             pids,
+            choice,
             duration,
             events,
             launch_returns,
@@ -77,10 +146,10 @@ impl SessionArgs {
             ebpf_log,
             command,
         } = self;
-        let target = if command.is_empty() {
-            Target::Pids(pids.clone())
-        } else {
-            Target::Command(command.clone())
+        let target = match choice.selection() {
+            Some(selection) => Target::Matching(selection),
+            None if command.is_empty() => Target::Pids(pids.clone()),
+            None => Target::Command(command.clone()),
         };
         let families = if events.is_empty() {
             Family::ALL.to_vec()

@@ -3,6 +3,7 @@
 use std::process::ExitCode;
 
 use clap::Args;
+use wildmatch::WildMatch;
 
 use super::{record::exit_code, session_args::SessionArgs, units};
 use crate::{
@@ -57,7 +58,7 @@ pub(super) fn run(args: &TraceArgs) -> anyhow::Result<ExitCode> {
     let mut options = session.options();
     let filter = Filter {
         families: options.families.clone(),
-        apis: api.clone(),
+        apis: api.iter().map(|pattern| WildMatch::new(pattern)).collect(),
         min_size: *min_size,
         errors: *errors,
     };

@@ -8,7 +8,7 @@ use std::{
     ffi::OsString,
     fs::File,
     io::{self, BufRead, BufReader, Read},
-    os::unix::ffi::OsStringExt,
+    os::unix::ffi::{OsStrExt, OsStringExt},
     path::PathBuf,
 };
 
@@ -50,6 +50,16 @@ pub struct MappedFile {
     pub inode: u64,
     /// Its executable mappings, in order of addresses.
     pub ranges: Vec<Range>,
+}
+
+impl MappedFile {
+    /// Whether its name is that of a library of CUDA or of PyTorch's allocator.
+    pub fn is_named_like_cuda(&self) -> bool {
+        self.path.file_name().is_some_and(|name| {
+            let name = name.as_bytes();
+            name.starts_with(b"libcuda") || name.starts_with(b"libc10")
+        })
+    }
 }
 
 /// A place in a mapped file.

@@ -6,6 +6,7 @@
 //! So paths are never trusted to name what is mapped ([`TargetFile`]), files are read in
 //! small pieces and never mapped ([`elf::Elf`]), and every size has a bound.
 
+mod container;
 pub mod elf;
 mod file;
 mod library;
@@ -14,10 +15,13 @@ mod maps;
 mod process;
 pub mod prologue;
 mod scan;
+mod selection;
 
+pub use container::Container;
 pub use file::{FileIdentity, Located, OpenError, TargetFile};
 pub use library::{Library, ProbePoint, Refusal};
 pub use linker::{Linker, LinkerError};
 pub use maps::{FileOffset, MappedFile, Mappings, Range};
 pub use process::{Process, ProcessError, Program, pids};
-pub use scan::{Found, Libraries, Scan, ScanError, Seen};
+pub use scan::{Found, Libraries, MappedIdentity, Scan, ScanError, Seen};
+pub use selection::{SHORTEST_CONTAINER_ID, Selection};

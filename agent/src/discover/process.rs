@@ -13,6 +13,11 @@ use std::{
 
 use trace::fact;
 
+use super::{
+    container::Container,
+    file::{FileIdentity, TargetFile},
+};
+
 /// Longest command line that is kept, bytes.
 const COMMAND_LIMIT: usize = 4096;
 /// Most of an environment that is looked at, bytes.
@@ -156,7 +161,12 @@ impl Process {
     pub fn facts(&self, from_start: bool) -> Result<fact::Process, ProcessError> {
         let status = Status::read(self.pid)?;
         let stat = Stat::read(self.pid)?;
-        let exe = fs::read_link(self.path("exe")).map_err(|error| self.error("exe", error))?;
+        let exe = self.executable()?;
+        let cgroups = self.cgroups().unwrap_or_default();
+        let container = Container::of_cgroups(cgroups.iter().map(String::as_str));
+        let (container, pod_uid) = container.map_or((None, None), |container| {
+            (Some(container.id), container.pod_uid)
+        });
         let arguments = read(self.task, "cmdline", COMMAND_LIMIT)?;
         let mut title = text(
             arguments
@@ -177,6 +187,8 @@ impl Process {
             command: command(&arguments),
             from_start,
             visible_devices: self.environment_value(b"CUDA_VISIBLE_DEVICES"),
+            container,
+            pod_uid,
         })
     }
 
@@ -188,6 +200,29 @@ impl Process {
             let value = variable.strip_prefix(name)?.strip_prefix(b"=")?;
             Some(text(value))
         })
+    }
+
+    /// The file that it runs, as it sees the path; not for kernel threads.
+    pub fn executable(&self) -> Result<PathBuf, ProcessError> {
+        fs::read_link(self.path("exe")).map_err(|error| self.error("exe", error))
+    }
+
+    /// Which file it runs, whatever is at its path.
+    pub fn executable_identity(&self) -> Result<FileIdentity, ProcessError> {
+        TargetFile::open(&self.path("exe"))
+            .map(|file| file.identity())
+            .map_err(|error| self.error("exe", error))
+    }
+
+    /// The paths of its cgroups, one for each hierarchy (/proc/PID/cgroup).
+    pub fn cgroups(&self) -> Result<Vec<String>, ProcessError> {
+        let lines = read(self.task, "cgroup", FILE_LIMIT)?;
+        // HIERARCHY:CONTROLLERS:PATH
+        let path = |line: &[u8]| Some(text(line.splitn(3, |byte| *byte == b':').nth(2)?));
+        Ok(lines
+            .split(|byte| *byte == b'\n')
+            .filter_map(path)
+            .collect())
     }
 
     /// Its children, those of all its threads.

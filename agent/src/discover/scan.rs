@@ -40,7 +40,24 @@ pub struct Found {
     pub library: Arc<Library>,
     /// Its path, as the process sees it.
     pub path: PathBuf,
+    /// What the process maps it as; `None` where it is not known to map it.
+    pub mapped: Option<MappedIdentity>,
 }
+
+impl Found {
+    /// The same library in a process that may map it later.
+    #[must_use]
+    pub fn not_mapped_yet(self) -> Self {
+        Self {
+            mapped: None,
+            ..self
+        }
+    }
+}
+
+/// Device and inode number of a file as a process's mappings show them: on some file systems
+/// others than `stat` shows.
+pub type MappedIdentity = (u64, u64);
 
 /// What a scan brought.
 #[derive(Debug, Default)]
@@ -57,6 +74,25 @@ pub struct Scan {
 pub struct Seen(HashSet<(u64, u64, u64)>);
 
 impl Seen {
+    /// Forgets what is no longer mapped, so that it is found anew should it come back; gives the
+    /// files of which nothing is mapped any more.
+    pub fn forget_unmapped(&mut self, mappings: &Mappings) -> Vec<MappedIdentity> {
+        let mapped: HashSet<_> = mappings.files().iter().map(Self::key).collect();
+        let files: HashSet<_> = mapped
+            .iter()
+            .map(|&(device, inode, _)| (device, inode))
+            .collect();
+        let mut gone = Vec::new();
+        self.0.retain(|key| {
+            let &(device, inode, _) = key;
+            if !files.contains(&(device, inode)) {
+                gone.push((device, inode));
+            }
+            mapped.contains(key)
+        });
+        gone
+    }
+
     /// A mapping of a file: should another file get this inode number later, it is mapped
     /// anew.
     fn key(mapped: &MappedFile) -> (u64, u64, u64) {
@@ -96,6 +132,7 @@ impl Libraries {
                 Ok(library) => scan.found.extend(library.map(|library| Found {
                     library,
                     path: mapped.path.clone(),
+                    mapped: Some((mapped.device, mapped.inode)),
                 })),
                 Err(error) => {
                     let may_pass = matches!(error, ScanError::Open(OpenError::Failed { .. }));

@@ -43,6 +43,8 @@ pub struct TaskOffsets {
     pub task_signal: u64,
     /// `signal_struct.live`.
     pub signal_live: u64,
+    /// `task_struct.group_leader`.
+    pub task_group_leader: u64,
     /// `task_struct.thread_pid`.
     pub task_thread_pid: u64,
     /// `pid.numbers`.
@@ -70,6 +72,7 @@ impl TaskOffsets {
             task_tgid: types.offset("task_struct", "tgid")?,
             task_signal: types.offset("task_struct", "signal")?,
             signal_live: types.offset("signal_struct", "live")?,
+            task_group_leader: types.offset("task_struct", "group_leader")?,
             task_thread_pid: types.offset("task_struct", "thread_pid")?,
             pid_numbers: types.offset("pid", "numbers")?,
             pid_level: types.offset("pid", "level")?,

@@ -2,6 +2,7 @@
 
 pub mod btf;
 mod features;
+pub mod open_files;
 pub mod privileges;
 
 pub use features::{AttachMode, Features};

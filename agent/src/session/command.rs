@@ -73,9 +73,14 @@ pub(super) fn wait(
         // Before the command starts, so that no signal can end us without ending it well.
         let mut interrupt = signal(SignalKind::interrupt()).map_err(SessionError::Start)?;
         let mut terminate = signal(SignalKind::terminate()).map_err(SessionError::Start)?;
+        let mut switch = signal(SignalKind::user_defined1()).map_err(SessionError::Start)?;
         let mut command = match &options.target {
             Target::Pids(pids) => {
                 add(pids, control)?;
+                None
+            }
+            Target::Matching(_) => {
+                choose(control)?;
                 None
             }
             Target::Command(words) => Some(Running::start(words, control, armed)?),
@@ -118,6 +123,10 @@ pub(super) fn wait(
                     }
                 }
                 _ = terminate.recv() => {}
+                _ = switch.recv() => {
+                    let _ = control.send(Control::Switch);
+                    continue;
+                }
             }
             match &command {
                 // Trace it to its end, which a second request does not wait for.
@@ -167,6 +176,13 @@ fn add(pids: &[u32], control: &Sender<Control>) -> Result<(), SessionError> {
         }
     }
     Ok(())
+}
+
+/// Traces those running processes that are chosen.
+fn choose(control: &Sender<Control>) -> Result<(), SessionError> {
+    let (reply, answer) = channel();
+    let _ = control.send(Control::Choose { reply });
+    answer.recv().map_err(|_| SessionError::Panicked("control"))
 }
 
 /// A command that runs.

@@ -38,6 +38,8 @@ pub(super) enum Inbox {
     Fact(Event),
     /// What a process maps.
     Mapped(Snapshot),
+    /// An ended process has no probes left, and nothing more is said of it.
+    Gone { pid: u32 },
     /// A held process was dealt with and goes on.
     Released { pid: u32 },
     /// Probes are off: empty the ring, add these rows, end.
@@ -219,6 +221,7 @@ impl Worker {
         match message {
             Inbox::Fact(event) => self.outlet.emit(&event),
             Inbox::Mapped(snapshot) => self.enricher.mapped(snapshot),
+            Inbox::Gone { pid } => self.enricher.gone(pid),
             Inbox::Released { .. } => {}
             Inbox::Finish(rows) => self.last_rows = Some(rows),
         }
@@ -263,6 +266,7 @@ impl Worker {
                 kind @ (RecordKind::Fork
                 | RecordKind::Exec
                 | RecordKind::Exit
+                | RecordKind::Started
                 | RecordKind::Mapped
                 | RecordKind::Held),
             ) => {
@@ -299,8 +303,12 @@ impl Worker {
             }
             RecordKind::Exec => {
                 self.enricher.exec(pid);
-                tell(Task::Exec { pid });
+                tell(Task::Exec { pid, timestamp });
                 Fact::Exec
+            }
+            RecordKind::Started => {
+                tell(Task::Started { pid, timestamp });
+                return;
             }
             RecordKind::Exit => {
                 self.enricher.forget(pid);

@@ -178,6 +178,12 @@ impl Enricher {
         }
     }
 
+    /// A process that ended has been left by whoever attaches probes: what it mapped is not told
+    /// any more.
+    pub(super) fn gone(&mut self, pid: u32) {
+        self.names.forget(pid);
+    }
+
     /// The process ended.
     pub(super) fn forget(&mut self, pid: u32) {
         self.devices.forget(pid);

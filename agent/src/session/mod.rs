@@ -16,6 +16,7 @@ mod names;
 mod stop;
 
 use std::{
+    env,
     ffi::OsString,
     io,
     sync::{Arc, mpsc::channel},
@@ -32,7 +33,8 @@ pub use command::CommandError;
 pub use control::AttachFailure;
 
 use crate::{
-    kernel::{AttachMode, Features, privileges},
+    discover::Selection,
+    kernel::{AttachMode, Features, open_files, privileges},
     programs::{LoadError, Options as ProgramOptions, Programs},
     sink::{Sink, SinkError, Summary},
 };
@@ -49,6 +51,8 @@ pub enum Target {
     Command(Vec<OsString>),
     /// Processes that run already, and their children.
     Pids(Vec<u32>),
+    /// Those that fit, now and later, and their children.
+    Matching(Selection),
 }
 
 /// How a session is to go.
@@ -161,6 +165,7 @@ pub fn run(
     make_sink: impl FnOnce(fact::Clock) -> Result<Box<dyn Sink>, SinkError>,
     observer: Option<Observer<'_>>,
 ) -> Result<Outcome, SessionError> {
+    open_files::allow_many();
     let features = Features::detect();
     let mode = attach_mode(options, features)?;
     let is_command = matches!(options.target, Target::Command(_));
@@ -172,6 +177,7 @@ pub fn run(
         threads: options.threads,
         count_only: options.count_only,
         hold: is_command,
+        tell_of_starts: matches!(options.target, Target::Matching(_)),
     })?;
     if options.ebpf_log {
         crate::ebpf_log::start(programs.ebpf());
@@ -239,11 +245,7 @@ pub fn run(
 /// The mode to attach in, if it and tracing at all are possible.
 fn attach_mode(options: &Options, features: Features) -> Result<AttachMode, SessionError> {
     let is_command = matches!(options.target, Target::Command(_));
-    let orphaned = match &options.target {
-        Target::Command(_) => false,
-        Target::Pids(pids) => pids.iter().any(|pid| control::leader_has_exited(*pid)),
-    };
-    let best = features.attach_mode(is_command || orphaned);
+    let best = features.attach_mode(is_command);
     // What the kernel can do is not known then; most can do this.
     let best = if privileges::may_ask() {
         best
@@ -298,7 +300,7 @@ fn settings(options: &Options, mode: AttachMode) -> trace::Event {
                 .map(|word| word.to_string_lossy().into_owned())
                 .collect(),
         ),
-        Target::Pids(_) => None,
+        Target::Pids(_) | Target::Matching(_) => None,
     };
     let fact = Fact::Settings(fact::Settings {
         version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -313,8 +315,21 @@ fn settings(options: &Options, mode: AttachMode) -> trace::Event {
         ring_bytes: options.ring_bytes.into(),
         launch_returns: options.launch_returns,
         command,
+        pod: pod(),
     });
     fact_event(0, 0, clock::monotonic(), &fact)
+}
+
+/// What the manifest tells of the pod that we run in.
+fn pod() -> Option<fact::Pod> {
+    let told = |name| env::var(name).ok().filter(|value| !value.is_empty());
+    let pod = fact::Pod {
+        name: told("POD_NAME"),
+        namespace: told("POD_NAMESPACE"),
+        uid: told("POD_UID"),
+        node: told("NODE_NAME"),
+    };
+    (pod != fact::Pod::default()).then_some(pod)
 }
 
 #[cfg(test)]

@@ -57,6 +57,7 @@ pub(super) enum Question {
     Name(NameQuery),
     Remember(Snapshot),
     Fork { parent: u32, child: u32 },
+    Forget { pid: u32 },
 }
 
 /// Answers questions.
@@ -103,6 +104,7 @@ impl Names {
                             resolver.remember(pid, program, mappings);
                         }
                         Question::Fork { parent, child } => resolver.fork(parent, child),
+                        Question::Forget { pid } => resolver.forget(pid),
                     }
                 }
             })?;
@@ -152,6 +154,16 @@ impl Names {
                 let _ = questions.send(Question::Fork { parent, child });
             }
             Self::Now(resolver) => resolver.fork(parent, child),
+        }
+    }
+
+    /// A process is gone, and nothing is asked about it any more.
+    pub(super) fn forget(&mut self, pid: u32) {
+        match self {
+            Self::Later { questions, .. } => {
+                let _ = questions.send(Question::Forget { pid });
+            }
+            Self::Now(resolver) => resolver.forget(pid),
         }
     }
 

@@ -9,6 +9,7 @@ use std::{
 use agent_common::{Api, ApiId, Family, Twin, flags};
 use anstyle::{AnsiColor, Style};
 use trace::{Event, Fact, Kind, fact};
+use wildmatch::WildMatch;
 
 use super::{
     Sink, SinkError, Summary,
@@ -22,7 +23,7 @@ pub struct Filter {
     /// Families; empty for all. More may be traced, to understand these.
     pub families: Vec<Family>,
     /// Function names, with `*` and `?`; empty for all.
-    pub apis: Vec<String>,
+    pub apis: Vec<WildMatch>,
     /// Smallest size, bytes; events without a size are left out then.
     pub min_size: Option<u64>,
     /// Only calls that failed.
@@ -47,8 +48,8 @@ impl Filter {
         let name_fits = || {
             apis.is_empty()
                 || apis.iter().any(|pattern| {
-                    api.symbols.iter().any(|symbol| matches(pattern, symbol))
-                        || matches(pattern, api.name)
+                    let mut names = api.symbols.iter().chain([&api.name]);
+                    names.any(|name| pattern.matches(name))
                 })
         };
         let size_fits = || {
@@ -57,35 +58,6 @@ impl Filter {
         let failed = || event.result.is_some_and(|code| code != 0) || event.kind == Kind::Abandoned;
         name_fits() && size_fits() && (!*errors || failed())
     }
-}
-
-/// Whether `name` fits a pattern of literal characters, `*` and `?`.
-fn matches(pattern: &str, name: &str) -> bool {
-    let (pattern, name) = (pattern.as_bytes(), name.as_bytes());
-    let (mut p, mut n) = (0, 0);
-    // Where to take up again: after the last `*`, with one more byte given to it.
-    let mut retry = None;
-    while n < name.len() {
-        match pattern.get(p) {
-            Some(b'*') => {
-                retry = Some((p + 1, n));
-                p += 1;
-            }
-            Some(byte) if *byte == b'?' || *byte == name[n] => {
-                p += 1;
-                n += 1;
-            }
-            _ => match retry {
-                Some((after_star, start)) => {
-                    p = after_star;
-                    n = start + 1;
-                    retry = Some((after_star, n));
-                }
-                None => return false,
-            },
-        }
-    }
-    pattern[p..].iter().all(|byte| *byte == b'*')
 }
 
 /// Columns that a kernel's name gets at most.
@@ -274,18 +246,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn patterns() {
-        assert!(matches("cudaMalloc*", "cudaMallocAsync"));
-        assert!(matches("*Malloc", "cudaMalloc"));
-        assert!(!matches("*Malloc", "cudaMallocAsync"));
-        assert!(matches("cu*Async*", "cuMemcpyHtoDAsync_v2"));
-        assert!(matches("cudaFre?", "cudaFree"));
-        assert!(!matches("cudaFre?", "cudaFre"));
-        assert!(matches("*", ""));
-        assert!(!matches("", "cudaFree"));
-    }
-
-    #[test]
     fn filters() {
         let id = ApiId::by_name("cudaMalloc").expect("in the table");
         let event = Event {
@@ -310,7 +270,7 @@ mod tests {
             ..Filter::default()
         }));
         assert!(!passes(Filter {
-            apis: vec!["cudaFree".to_owned()],
+            apis: vec![WildMatch::new("cudaFree")],
             ..Filter::default()
         }));
     }

@@ -39,6 +39,8 @@ impl ProcessTable {
             command: _,
             from_start,
             visible_devices: _,
+            container: _,
+            pod_uid: _,
         } = told;
         // It may be another process with the same id, whose calls are to be seen anew.
         self.last = None;

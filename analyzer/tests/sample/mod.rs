@@ -130,6 +130,8 @@ pub(crate) fn process(pid: u32, title: &str, from_start: bool) -> Fact {
         command: format!("{title} --model m"),
         from_start,
         visible_devices: None,
+        container: None,
+        pod_uid: None,
     })
 }
 
@@ -179,6 +181,7 @@ pub(crate) fn everything() -> Sample {
         ring_bytes: 8 << 20,
         launch_returns: false,
         command: None,
+        pod: None,
     };
     sample.fact(START, 0, &Fact::Settings(settings));
     let clock = Clock {

@@ -149,6 +149,8 @@ impl Program {
             command: String::new(),
             from_start: true,
             visible_devices: None,
+            container: None,
+            pod_uid: None,
         });
         program.push(Event {
             kind: Kind::Fact,

@@ -156,6 +156,8 @@ pub(crate) fn introduction(from_start: bool) -> Fact {
         command: "python3 train.py".to_owned(),
         from_start,
         visible_devices: None,
+        container: None,
+        pod_uid: None,
     })
 }
 

@@ -5,6 +5,9 @@
 //! both.
 #![expect(clippy::expect_used, reason = "a test panics with what it expected")]
 
+mod recorder;
+mod waiting;
+
 use std::{
     collections::BTreeMap,
     env,
@@ -18,6 +21,9 @@ use std::{
 use agent_common::{APIS, Effect, Shape};
 use serde_json::Value;
 use trace::{Event, Fact, Reader};
+
+pub use recorder::Recorder;
+pub use waiting::Waiting;
 
 /// The folder with the product, the fake CUDA pair and the workloads.
 pub fn dist() -> PathBuf {

@@ -1,66 +1,19 @@
 //! The three ways to attach, and processes that run already.
 
 use std::{
-    io::{BufRead as _, BufReader, Read as _, Write as _},
+    io::{BufRead as _, BufReader},
     path::Path,
     process::{Child, Command, Stdio},
     thread,
     time::{Duration, Instant},
 };
 
-use e2e::{
-    assert_accounts, assert_same_calls, cudasnoop, events, facts, last_json, record, report,
-    workload_command,
-};
+use e2e::{Waiting, assert_accounts, assert_same_calls, cudasnoop, events, facts, record, report};
 use nix::{
     sys::signal::{Signal, kill},
     unistd::Pid,
 };
 use trace::Fact;
-
-/// A workload that waits, with its CUDA libraries loaded, until it is told to go on.
-struct Waiting {
-    child: Child,
-    pid: u32,
-    /// Kept open: the workload writes to it at each step.
-    _stderr: BufReader<std::process::ChildStderr>,
-}
-
-impl Waiting {
-    fn start(step: &str, name: &str, arguments: &[&str]) -> Self {
-        let mut child = workload_command(name)
-            .args(["--wait", step])
-            .args(arguments)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .expect("started");
-        let mut line = String::new();
-        let mut stderr = BufReader::new(child.stderr.take().expect("piped"));
-        stderr.read_line(&mut line).expect("a line");
-        assert!(line.starts_with("ready"), "{line}");
-        let pid = child.id();
-        Self {
-            child,
-            pid,
-            _stderr: stderr,
-        }
-    }
-
-    fn go(mut self) -> serde_json::Value {
-        writeln!(self.child.stdin.take().expect("piped")).expect("written");
-        let mut stdout = Vec::new();
-        self.child
-            .stdout
-            .take()
-            .expect("piped")
-            .read_to_end(&mut stdout)
-            .expect("read");
-        assert!(self.child.wait().expect("waited").success());
-        last_json(&stdout)
-    }
-}
 
 /// Starts `record -p`, and waits until it has attached.
 fn recorder(pid: u32, file: &Path, options: &[&str]) -> Child {
@@ -176,7 +129,7 @@ fn commands_in_each_exact_mode() {
 fn libraries_that_come_after_the_tracer() {
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("run.arrows");
-    let waiting = Waiting::start(
+    let mut waiting = Waiting::start(
         "load,call",
         "mix",
         &["--iterations", "30", "--layer", "both"],
@@ -184,23 +137,11 @@ fn libraries_that_come_after_the_tracer() {
     let pid = waiting.pid;
     let recorder = recorder(pid, &file, &[]);
     // It loads its libraries now, stops again, and is then traced.
-    let mut waiting = waiting;
-    let mut stdin = waiting.child.stdin.take().expect("piped");
-    writeln!(stdin).expect("written");
+    waiting.step();
     thread::sleep(Duration::from_millis(500));
-    writeln!(stdin).expect("written");
-    drop(stdin);
-    let mut stdout = Vec::new();
-    waiting
-        .child
-        .stdout
-        .take()
-        .expect("piped")
-        .read_to_end(&mut stdout)
-        .expect("read");
-    assert!(waiting.child.wait().expect("waited").success());
+    let truth = waiting.go();
     finish(recorder);
-    assert_same_calls(&report(&file), &last_json(&stdout));
+    assert_same_calls(&report(&file), &truth);
     let (events, _) = events(&file);
     assert!(
         facts(&events)

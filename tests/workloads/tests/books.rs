@@ -161,11 +161,7 @@ fn a_pool_keeps_what_it_may_until_the_next_wait() {
             call("cuMemFreeAsync", &registers([block, 0x111]));
         }
         call("cuCtxSynchronize", &registers([]));
-        assert_eq!(
-            free_bytes(),
-            before - 32 * MIB,
-            "one piece of two may stay"
-        );
+        assert_eq!(free_bytes(), before - 32 * MIB, "one piece of two may stay");
         call("cuMemPoolTrimTo", &registers([pool, 0]));
         assert_eq!(free_bytes(), before);
         call("cuMemPoolDestroy", &registers([pool]));

@@ -1,7 +1,9 @@
 //! Events, facts and recordings to test with.
 
 use agent_common::{ApiId, flags, launch::Dimensions};
-use trace::fact::{Account, Caller, Clock, Device, Fact, Gap, Kernel, Module, Process, Settings};
+use trace::fact::{
+    Account, Caller, Clock, Device, Fact, Gap, Kernel, Module, Pod, Process, Settings,
+};
 use trace::{Event, Kind, Reader, Writer};
 
 /// A recording of several batches, small enough to be cut at every byte.
@@ -177,6 +179,8 @@ pub(crate) fn facts() -> Vec<Fact> {
             command: "python -c \"print('ü\u{0}')\"".to_owned(),
             from_start: true,
             visible_devices: Some("1,0".to_owned()),
+            container: Some("5f".repeat(32)),
+            pod_uid: Some("9cb1c0de-94a1-4a0e-8f3e-2f5b7d2f1a00".to_owned()),
         }),
         Fact::Fork { child: 20 },
         Fact::Exec,
@@ -226,6 +230,12 @@ pub(crate) fn facts() -> Vec<Fact> {
             ring_bytes: 1 << 24,
             launch_returns: false,
             command: Some(vec!["./train".to_owned()]),
+            pod: Some(Pod {
+                name: Some("vllm-0".to_owned()),
+                namespace: Some("serving".to_owned()),
+                uid: Some("9cb1c0de-94a1-4a0e-8f3e-2f5b7d2f1a00".to_owned()),
+                node: Some("gpu-node-7".to_owned()),
+            }),
         }),
         Fact::Account(Account {
             api: "cudaMalloc".to_owned(),

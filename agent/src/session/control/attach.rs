@@ -13,12 +13,11 @@ use crate::{
 impl Controller {
     pub(super) fn attach_or_warn(&mut self, pid: u32, found: &Found, since: Option<u64>) {
         match self.attach(pid, found, since) {
-            Ok(()) => self
-                .processes
-                .entry(pid)
-                .or_default()
-                .found
-                .push(found.clone()),
+            Ok(()) => {
+                if let Some(process) = self.processes.get_mut(&pid) {
+                    process.keep(found.clone());
+                }
+            }
             Err(error) => tracing::warn!("process {pid}: {error}"),
         }
     }
@@ -30,6 +29,10 @@ impl Controller {
         found: &Found,
         since: Option<u64>,
     ) -> Result<(), AttachFailure> {
+        // It is found again when probes are switched on.
+        if self.switch.is_off() {
+            return Ok(());
+        }
         let identity = found.library.identity();
         let scope = self.scope(pid);
         let known = match scope {
@@ -67,13 +70,12 @@ impl Controller {
                 self.shared.insert(identity, (found.clone(), links));
             }
             Scope::Process(_) => {
-                self.processes
-                    .entry(pid)
-                    .or_default()
-                    .links
-                    .insert(identity, links);
+                if let Some(process) = self.processes.get_mut(&pid) {
+                    process.links.insert(identity, links);
+                }
             }
         }
+        tracing::debug!("process {pid}: probes on {}", found.path.display());
         self.attached.insert(identity);
         if self.announced.insert((identity, found.path.clone())) {
             let mut module = found.library.fact(&found.path, is_traced);
@@ -101,10 +103,15 @@ impl Controller {
                 .is_some_and(|process| process.watched);
         // A process that is about to be held for this library has made no call of it yet.
         if let Some(since) = since.filter(|_| !held) {
-            let reason = format!("{} was mapped before it had probes", found.path.display());
-            self.gap(pid, &reason, since);
+            self.mapped_too_early(pid, found, since);
         }
         Ok(())
+    }
+
+    /// Calls of a library may have been missed, since when it may have been mapped.
+    pub(super) fn mapped_too_early(&self, pid: u32, found: &Found, since: u64) {
+        let reason = format!("{} was mapped before it had probes", found.path.display());
+        self.gap(pid, &reason, since);
     }
 }
 

@@ -1,7 +1,10 @@
 //! Control: the thread that attaches probes, to the libraries of each process and in time.
 
 mod attach;
+mod choose;
 mod hold;
+mod known;
+mod switch;
 mod watch;
 
 use std::{
@@ -15,7 +18,7 @@ use std::{
     time::Duration,
 };
 
-use agent_common::{Family, Layer};
+use agent_common::{Family, Layer, OWN_LINKS};
 use aya::maps::{HashMap as BpfHashMap, MapData};
 use hold::Held;
 pub(super) use hold::release;
@@ -27,8 +30,11 @@ use super::{
     stop::Stop,
 };
 use crate::{
-    attach::{AttachError, Links, Scope, Sites},
-    discover::{FileIdentity, Found, Libraries, Linker, Mappings, Process, ProcessError, Seen},
+    attach::{AttachError, Detacher, Links, Scope, Sites},
+    discover::{
+        FileIdentity, Found, Libraries, Linker, MappedIdentity, Mappings, Process, ProcessError,
+        Seen, Selection,
+    },
     kernel::AttachMode,
     programs::{LoadError, Programs},
 };
@@ -41,6 +47,10 @@ pub(super) enum Control {
         pid: u32,
         reply: Sender<Result<bool, AttachFailure>>,
     },
+    /// Trace those running processes that are chosen, and those that come.
+    Choose { reply: Sender<()> },
+    /// All probes silent and off, or on again.
+    Switch,
     /// A command will be started from this executable: watch its dynamic linker.
     Prepare {
         executable: PathBuf,
@@ -62,7 +72,9 @@ pub(super) enum Task {
         timestamp: u64,
     },
     /// It runs another program.
-    Exec { pid: u32 },
+    Exec { pid: u32, timestamp: u64 },
+    /// It was not traced, and runs a new program.
+    Started { pid: u32, timestamp: u64 },
     /// It is gone.
     Exit { pid: u32 },
     /// It has mapped objects; one of them is named as CUDA's are, or not.
@@ -103,19 +115,15 @@ pub(super) struct Report {
     pub(super) recursion_misses: u64,
 }
 
-/// Whether the process's leader thread has exited while others live: links scoped to the
-/// process catch nothing then.
-pub(super) fn leader_has_exited(pid: u32) -> bool {
-    Process::open(pid).is_ok_and(|process| process.leader_exited())
-}
-
 /// How long changes of what a process maps are gathered before it is looked at, where none of
 /// the new files is named as CUDA's are.
 const GATHER: Duration = Duration::from_millis(20);
 
 /// A traced process.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Traced {
+    /// What catches its calls. Children take after their parents.
+    scope: Scope,
     /// Traced from before its first call.
     from_start: bool,
     /// Its dynamic linker has been watched since it began: a library that the linker's probe
@@ -129,11 +137,42 @@ struct Traced {
     links: HashMap<FileIdentity, Links>,
 }
 
+impl Traced {
+    fn new(scope: Scope) -> Self {
+        Self {
+            scope,
+            from_start: false,
+            watched: false,
+            seen: Seen::default(),
+            found: Vec::new(),
+            links: HashMap::new(),
+        }
+    }
+
+    /// Remembers a library, once.
+    fn keep(&mut self, found: Found) {
+        let identity = found.library.identity();
+        let known = |other: &Found| other.library.identity() == identity;
+        match self.found.iter_mut().find(|other| known(other)) {
+            Some(other) => *other = found,
+            None => self.found.push(found),
+        }
+    }
+
+    fn has_cuda(&self) -> bool {
+        let mut layers = self.found.iter().flat_map(|found| &found.library.layers);
+        layers.any(|layer| matches!(layer, Layer::Runtime | Layer::Driver))
+    }
+}
+
 /// Attaches probes.
 pub(super) struct Controller {
     programs: Programs,
     mode: AttachMode,
     is_command: bool,
+    /// The session ends with the last of its processes.
+    ends_with_processes: bool,
+    selection: Option<Selection>,
     families: Vec<Family>,
     sites: Sites,
     targets: BpfHashMap<MapData, u32, u32>,
@@ -150,6 +189,10 @@ pub(super) struct Controller {
     /// Processes to look at when they have been quiet for a moment.
     gathering: HashMap<u32, u64>,
     attached: HashSet<FileIdentity>,
+    /// What executables were seen to load.
+    executables: known::Executables,
+    switch: switch::Switch,
+    detacher: Detacher,
     inbox: Sender<Inbox>,
     stop: Arc<Stop>,
 }
@@ -164,10 +207,17 @@ impl Controller {
     ) -> Result<Self, SessionError> {
         let sites = Sites::new(programs.take_sites()?, options.launch_returns);
         let targets = programs.take_targets()?;
+        let switch = switch::Switch::new(programs.take_silences()?);
+        let selection = match &options.target {
+            Target::Matching(selection) => Some(selection.clone()),
+            Target::Command(_) | Target::Pids(_) => None,
+        };
         Ok(Self {
             programs,
             mode,
             is_command: matches!(options.target, Target::Command(_)),
+            ends_with_processes: matches!(options.target, Target::Pids(_)),
+            selection,
             families: options.families.clone(),
             sites,
             targets,
@@ -179,6 +229,9 @@ impl Controller {
             announced: HashSet::new(),
             gathering: HashMap::new(),
             attached: HashSet::new(),
+            executables: known::Executables::default(),
+            switch,
+            detacher: Detacher::start().map_err(SessionError::Start)?,
             inbox,
             stop,
         })
@@ -200,6 +253,11 @@ impl Controller {
                     self.watch_command(&executable);
                     let _ = reply.send(());
                 }
+                Ok(Control::Choose { reply }) => {
+                    self.choose();
+                    let _ = reply.send(());
+                }
+                Ok(Control::Switch) => self.switch(),
                 Ok(Control::Task(task)) => self.task(task),
                 Err(RecvTimeoutError::Timeout) => self.look_at_gathered(),
                 Ok(Control::Detach) | Err(RecvTimeoutError::Disconnected) => break,
@@ -207,39 +265,66 @@ impl Controller {
         }
         let attached = self.attached.len();
         let recursion_misses = self.programs.recursion_misses();
-        let own = self
-            .processes
-            .into_values()
-            .flat_map(|process| process.links.into_values());
-        let shared = self.shared.into_values().map(|(_, links)| links);
-        let linkers = self.shared_linkers.into_values().map(|(_, links)| links);
-        Links::detach_all(own.chain(shared).chain(linkers).collect());
+        Links::detach_all(self.take_links());
+        self.detacher.finish();
         Report {
             attached,
             recursion_misses,
         }
     }
 
-    /// Whose calls links for this process catch.
-    fn scope(&self, pid: u32) -> Scope {
+    /// All links there are, taken from whoever has them.
+    fn take_links(&mut self) -> Vec<Links> {
+        let own = self
+            .processes
+            .values_mut()
+            .flat_map(|process| process.links.drain().map(|(_, links)| links));
+        let shared = self.shared.drain().map(|(_, (_, links))| links);
+        let linkers = self.shared_linkers.drain().map(|(_, (_, links))| links);
+        own.chain(shared).chain(linkers).collect()
+    }
+
+    /// Whose calls links for this process catch, unless it takes after its parent.
+    fn scope_of(&self, process: &Process) -> Scope {
         let of_process = match self.mode {
-            AttachMode::Scoped => true,
+            // Once the leader thread has exited, links scoped to the process catch nothing.
+            AttachMode::Scoped => !process.leader_exited(),
             AttachMode::Shared => false,
             AttachMode::Single => !self.is_command,
         };
-        NonZeroU32::new(pid)
+        NonZeroU32::new(process.pid())
             .filter(|_| of_process)
             .map_or(Scope::All, Scope::Process)
     }
 
+    /// What catches the calls of a traced process.
+    fn scope(&self, pid: u32) -> Scope {
+        self.processes
+            .get(&pid)
+            .map_or(Scope::All, |process| process.scope)
+    }
+
+    /// Tells the kernel to trace a process.
+    fn target(&mut self, pid: u32, scope: Scope) -> Result<(), AttachFailure> {
+        let value = match scope {
+            Scope::Process(_) => pid | OWN_LINKS,
+            Scope::All => pid,
+        };
+        self.targets
+            .insert(&pid, &value, 0)
+            .map_err(|source| AttachFailure::Target { pid, source })
+    }
+
     /// A running process is a target from now on.
     fn add(&mut self, pid: u32) -> Result<bool, AttachFailure> {
+        if self.processes.contains_key(&pid) {
+            return Ok(true);
+        }
         let process = Process::open(pid)?;
         let facts = process.facts(false)?;
-        self.targets
-            .insert(&pid, &pid, 0)
-            .map_err(|source| AttachFailure::Target { pid, source })?;
-        self.processes.entry(pid).or_default();
+        let scope = self.scope_of(&process);
+        self.target(pid, scope)?;
+        self.processes.insert(pid, Traced::new(scope));
         self.announce(pid, facts);
         self.watch_process(&process);
         let found = self.look(pid, None)?;
@@ -277,7 +362,8 @@ impl Controller {
                 child,
                 timestamp,
             } => self.forked(parent, child, timestamp),
-            Task::Exec { pid } => self.executed(pid),
+            Task::Exec { pid, timestamp } => self.executed(pid, timestamp),
+            Task::Started { pid, timestamp } => self.started(pid, timestamp),
             Task::Exit { pid } => self.exited(pid),
             Task::Mapped {
                 pid,
@@ -306,7 +392,10 @@ impl Controller {
             .get(&parent)
             .map(|parent| (parent.from_start, parent.watched, parent.found.clone()))
             .unwrap_or_default();
-        let scope = self.scope(child);
+        let scope = match (self.scope(parent), NonZeroU32::new(child)) {
+            (Scope::Process(_), Some(child)) => Scope::Process(child),
+            (Scope::Process(_) | Scope::All, _) => Scope::All,
+        };
         // The agent's own child is the command, about to exec.
         let is_command = parent == std::process::id();
         // A start that was missed in the parent is missed in the child; a child that needs
@@ -317,10 +406,12 @@ impl Controller {
             Traced {
                 from_start,
                 watched,
-                ..Traced::default()
+                ..Traced::new(scope)
             },
         );
-        let _ = self.targets.insert(&child, &child, 0);
+        if let Err(error) = self.target(child, scope) {
+            tracing::warn!("{error}");
+        }
         for found in &found {
             self.attach_or_warn(child, found, None);
         }
@@ -340,16 +431,21 @@ impl Controller {
         }
     }
 
-    fn executed(&mut self, pid: u32) {
+    fn executed(&mut self, pid: u32, timestamp: u64) {
         let from_start = self.is_command;
-        let process = self.processes.entry(pid).or_default();
+        let Some(process) = self.processes.get_mut(&pid) else {
+            return;
+        };
         process.from_start = from_start;
         process.seen = Seen::default();
         process.found.clear();
         self.announce_process(pid, from_start);
         if let Ok(process) = Process::open(pid) {
+            self.expect_libraries(&process, timestamp);
             let watched = self.watch_process(&process);
-            self.processes.entry(pid).or_default().watched = watched;
+            if let Some(process) = self.processes.get_mut(&pid) {
+                process.watched = watched;
+            }
         }
         // A program that our linker probe is too late for has its libraries by now.
         self.gathering.entry(pid).or_insert_with(clock::monotonic);
@@ -359,13 +455,11 @@ impl Controller {
         self.gathering.remove(&pid);
         let _ = self.targets.remove(&pid);
         if let Some(process) = self.processes.remove(&pid) {
-            let links: Vec<Links> = process.links.into_values().collect();
-            if !links.is_empty() {
-                // Detaching waits for the kernel; nobody needs to wait for that.
-                std::thread::spawn(move || Links::detach_all(links));
-            }
+            self.detacher.detach(process.links.into_values());
         }
-        if !self.is_command && self.processes.is_empty() {
+        self.leave_shared_links();
+        let _ = self.inbox.send(Inbox::Gone { pid });
+        if self.ends_with_processes && self.processes.is_empty() {
             self.stop.request();
         }
     }
@@ -398,6 +492,21 @@ impl Controller {
         self.fact(pid, tid, &Fact::Hold { duration });
     }
 
+    /// Where links of each process are the rule, those on all processes go with the last process
+    /// that needs them: until then, others on the same files pay for them.
+    fn leave_shared_links(&mut self) {
+        let needed = self.mode != AttachMode::Scoped
+            || self
+                .processes
+                .values()
+                .any(|process| process.scope == Scope::All);
+        if !needed {
+            let shared = self.shared.drain().map(|(_, (_, links))| links);
+            let linkers = self.shared_linkers.drain().map(|(_, (_, links))| links);
+            self.detacher.detach(shared.chain(linkers));
+        }
+    }
+
     /// Looks at what the process maps and attaches to what is new; says whether it has a CUDA
     /// library. `since`: when calls may have begun that were not seen.
     fn look(&mut self, pid: u32, since: Option<u64>) -> Result<bool, AttachFailure> {
@@ -409,15 +518,24 @@ impl Controller {
             }
             Err(error) => return Err(error.into()),
         };
+        let Some(traced) = self.processes.get(&pid) else {
+            return Ok(false);
+        };
         let mappings = Mappings::read(&process)?;
-        let mut seen = self.processes.entry(pid).or_default().seen.clone();
+        let mut seen = traced.seen.clone();
+        let gone = seen.forget_unmapped(&mappings);
+        self.unloaded(pid, &gone);
         let scan = self.libraries.scan(&process, &mappings, &mut seen);
         for failure in &scan.failures {
             tracing::warn!("process {pid}: not looked into: {failure}");
         }
+        let anything_new = !scan.found.is_empty();
         for found in scan.found {
             self.attach(pid, &found, since)?;
-            self.processes.entry(pid).or_default().found.push(found);
+            let Some(process) = self.processes.get_mut(&pid) else {
+                return Ok(false);
+            };
+            process.keep(found);
         }
         if let Ok(program) = process.program() {
             let _ = self.inbox.send(Inbox::Mapped(Snapshot {
@@ -426,10 +544,34 @@ impl Controller {
                 mappings,
             }));
         }
-        let process = self.processes.entry(pid).or_default();
-        process.seen = seen;
-        let mut layers = process.found.iter().flat_map(|found| &found.library.layers);
-        Ok(layers.any(|layer| matches!(layer, Layer::Runtime | Layer::Driver)))
+        let Some(traced) = self.processes.get_mut(&pid) else {
+            return Ok(false);
+        };
+        traced.seen = seen;
+        if anything_new && let Ok(executable) = process.executable_identity() {
+            self.executables.loads(executable, &traced.found);
+        }
+        Ok(traced.has_cuda())
+    }
+
+    /// Files that a process has unmapped: its links on them go.
+    fn unloaded(&mut self, pid: u32, gone: &[MappedIdentity]) {
+        let Some(process) = self.processes.get_mut(&pid) else {
+            return;
+        };
+        for file in gone {
+            let Some(at) = process
+                .found
+                .iter()
+                .position(|found| found.mapped == Some(*file))
+            else {
+                continue;
+            };
+            let found = process.found.swap_remove(at);
+            tracing::debug!("process {pid} has unloaded {}", found.path.display());
+            let links = process.links.remove(&found.library.identity());
+            self.detacher.detach(links);
+        }
     }
 
     fn gap(&self, pid: u32, reason: &str, since: u64) {

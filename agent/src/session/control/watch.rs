@@ -40,6 +40,9 @@ impl Controller {
 
     /// Watches a dynamic linker, once in each scope; says whether it was watched already.
     fn watch(&mut self, linker: Linker, scope: Scope, pid: Option<u32>) -> bool {
+        if self.switch.is_off() {
+            return false;
+        }
         let identity = linker.file.identity();
         let known = match (scope, pid) {
             (Scope::Process(_), Some(pid)) => self
@@ -71,11 +74,9 @@ impl Controller {
             });
         match (links, scope, pid) {
             (Ok(links), Scope::Process(_), Some(pid)) => {
-                self.processes
-                    .entry(pid)
-                    .or_default()
-                    .links
-                    .insert(identity, links);
+                if let Some(process) = self.processes.get_mut(&pid) {
+                    process.links.insert(identity, links);
+                }
             }
             (Ok(links), _, _) => {
                 self.shared_linkers.insert(identity, (linker, links));

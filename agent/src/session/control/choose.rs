@@ -1,0 +1,101 @@
+//! Processes that were not named, but chosen by what they are.
+
+use trace::Fact;
+
+use super::{Controller, Traced};
+use crate::discover::{self, MappedFile, Mappings, Process, ProcessError};
+
+impl Controller {
+    /// Traces all running processes that are chosen.
+    pub(super) fn choose(&mut self) {
+        let pids = match discover::pids() {
+            Ok(pids) => pids,
+            Err(error) => {
+                tracing::warn!("running processes are not found: reading /proc: {error}");
+                return;
+            }
+        };
+        for pid in pids {
+            if self.is_chosen(pid) {
+                match self.add(pid) {
+                    Ok(true) => tracing::info!("process {pid} is traced"),
+                    // It may load a CUDA library yet.
+                    Ok(false) => tracing::debug!("process {pid} is watched"),
+                    Err(error) => tracing::warn!("process {pid} is not traced: {error}"),
+                }
+            }
+        }
+        let fit = self.processes.len();
+        tracing::info!("{fit} running processes fit; waiting for more");
+    }
+
+    fn is_chosen(&self, pid: u32) -> bool {
+        self.selection
+            .as_ref()
+            .zip(Process::open(pid).ok())
+            .is_some_and(|(selection, process)| selection.matches(&process))
+    }
+
+    /// A process that was not traced runs a new program, since `timestamp`.
+    pub(super) fn started(&mut self, pid: u32, timestamp: u64) {
+        if self.processes.contains_key(&pid) {
+            self.executed(pid, timestamp);
+        } else if self.is_chosen(pid)
+            && let Err(error) = self.adopt(pid, timestamp)
+        {
+            // It may have ended already.
+            tracing::debug!("process {pid} is not traced: {error}");
+        }
+    }
+
+    fn adopt(&mut self, pid: u32, timestamp: u64) -> Result<(), super::AttachFailure> {
+        let process = Process::open(pid)?;
+        // What maps no library of CUDA's has not called one.
+        let mappings = Mappings::read(&process)?;
+        let from_start = !mappings.files().iter().any(MappedFile::is_named_like_cuda);
+        let facts = process.facts(from_start)?;
+        let scope = self.scope_of(&process);
+        self.target(pid, scope)?;
+        let traced = Traced {
+            from_start,
+            ..Traced::new(scope)
+        };
+        self.processes.insert(pid, traced);
+        self.fact(pid, pid, &Fact::Process(facts));
+        self.expect_libraries(&process, timestamp);
+        self.watch_process(&process);
+        tracing::debug!("process {pid} is watched");
+        self.look(pid, Some(timestamp))?;
+        // A library may have come between the look and the watch.
+        self.gathering.entry(pid).or_insert(timestamp);
+        Ok(())
+    }
+
+    /// A process runs a new program, since `timestamp`: what that was seen to load before gets
+    /// its probes now.
+    pub(super) fn expect_libraries(&mut self, process: &Process, timestamp: u64) {
+        let pid = process.pid();
+        let expected = match process.executable_identity() {
+            Ok(executable) => self.executables.expected(executable).to_vec(),
+            Err(ProcessError::NoSuchProcess { .. }) => return,
+            Err(error) => {
+                tracing::debug!("process {pid}: {error}");
+                return;
+            }
+        };
+        if expected.is_empty() {
+            return;
+        }
+        for found in &expected {
+            self.attach_or_warn(pid, found, None);
+        }
+        let Ok(mappings) = Mappings::read(process) else {
+            return;
+        };
+        for found in expected {
+            if mappings.files().iter().any(|file| file.path == found.path) {
+                self.mapped_too_early(pid, &found, timestamp);
+            }
+        }
+    }
+}
