@@ -2,6 +2,9 @@
 
 pub mod btf;
 mod features;
-pub mod privileges;
+mod privileges;
+mod release;
 
 pub use features::{AttachMode, Features};
+pub use privileges::Privileges;
+pub use release::Release;
