@@ -1,11 +1,12 @@
 //! The agent as a library: what the `cudasnoop` command is made of, within reach of tests.
 //!
-//! [`discover`] finds processes and their libraries, [`attach`] puts probes there, [`session`]
+//! [`doctor`] says whether tracing can work here, [`discover`] finds processes and their libraries, [`attach`] puts probes there, [`session`]
 //! runs it all and feeds a [`sink`]; [`names`] tells what addresses mean.
 
 pub mod attach;
 pub mod cli;
 pub mod discover;
+pub mod doctor;
 mod ebpf_log;
 pub mod kernel;
 pub mod names;

@@ -1,8 +1,9 @@
-//! docs/trace.md and docs/count.md say what the commands print: each key that the source puts
-//! into JSON is described, and none is described that the source does not put.
+//! docs/trace.md, docs/count.md and others say what the commands print: each key that the source
+//! puts into JSON is described, and none is described that the source does not put.
 
 use std::collections::BTreeSet;
 
+use agent::doctor::{CheckId, State};
 use agent_common::{Family, Layer, Unprobed};
 use trace::Kind;
 
@@ -11,6 +12,8 @@ const COUNT: &str = include_str!("../../docs/count.md");
 const TRACE_SOURCE: &str = include_str!("../src/sink/json.rs");
 const CHECK: &str = include_str!("../../docs/check.md");
 const CHECK_SOURCE: &str = include_str!("../src/cli/check.rs");
+const DOCTOR: &str = include_str!("../../docs/doctor.md");
+const DOCTOR_SOURCE: &str = include_str!("../src/cli/doctor.rs");
 const COUNT_SOURCE: &str = include_str!("../src/cli/count.rs");
 
 /// The string literals of the code, tests left out, that look like keys; each with what follows it.
@@ -98,6 +101,34 @@ fn check_page_describes_what_the_source_prints() {
     }
     assert!(CHECK_SOURCE.contains("\"cudasnoop.probes-check/1\""));
     assert!(quoted(CHECK).contains("cudasnoop.probes-check/1"));
+}
+
+#[test]
+fn doctor_page_describes_what_the_source_prints() {
+    let keys: BTreeSet<&str> = literals(DOCTOR_SOURCE)
+        .iter()
+        .filter(|(_, after)| after.starts_with(':'))
+        .map(|(key, _)| *key)
+        .collect();
+    assert_eq!(described(DOCTOR), keys);
+    assert!(DOCTOR_SOURCE.contains("\"cudasnoop.doctor/1\""));
+    assert!(quoted(DOCTOR).contains("cudasnoop.doctor/1"));
+    for state in [State::Ok, State::Warning, State::Missing] {
+        assert!(quoted(DOCTOR).contains(state.name()), "{}", state.name());
+    }
+}
+
+/// Check ids are a promise: the page has them all, and no others.
+#[test]
+fn doctor_page_has_each_check() {
+    let (_, section) = DOCTOR.split_once("\n## Checks\n").expect("a section");
+    let section = section.split("\n## JSON\n").next().unwrap_or(section);
+    let listed: Vec<&str> = section
+        .lines()
+        .filter_map(|line| line.strip_prefix("| `")?.split('`').next())
+        .collect();
+    let ids: Vec<&str> = CheckId::ALL.iter().map(|id| id.name()).collect();
+    assert_eq!(listed, ids);
 }
 
 #[test]

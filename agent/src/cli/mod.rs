@@ -2,6 +2,7 @@
 
 mod check;
 mod count;
+mod doctor;
 mod probes;
 mod record;
 mod session_args;
@@ -31,6 +32,7 @@ Examples:
   cudasnoop count -p 4242 --duration 10            how many calls of each kind in 10 s
   cudasnoop record -o run.arrows -- python3 serve.py
   cudasnoop report run.arrows                      what was in it
+  cudasnoop doctor                                 can it work here, and what is missing
 
 Exit codes: 0 success, 1 failure, 2 wrong usage; with `-- COMMAND`, the command's own.
 Set CUDASNOOP_LOG=debug to see more on stderr."
@@ -48,6 +50,8 @@ enum Command {
     Trace(trace::TraceArgs),
     /// Count CUDA calls in the kernel, exactly and at any rate
     Count(count::CountArgs),
+    /// Say whether tracing can work here, what is missing, and the line that helps
+    Doctor(doctor::DoctorArgs),
     /// List the functions that can be traced
     Probes(probes::ProbesArgs),
     #[command(flatten)]
@@ -62,6 +66,7 @@ pub fn main() -> ExitCode {
         Command::Record(args) => record::run(&args),
         Command::Trace(args) => trace::run(&args),
         Command::Count(args) => count::run(&args),
+        Command::Doctor(args) => doctor::run(&args),
         Command::Probes(args) => probes::run(&args),
         Command::Analyze(command) => analyzer::cli::run(&command)
             .map(|()| ExitCode::SUCCESS)

@@ -141,7 +141,7 @@ impl Process {
     }
 
     /// A file that tells of the process, through a thread of it that lives.
-    pub(super) fn path(&self, file: &str) -> PathBuf {
+    pub(crate) fn path(&self, file: &str) -> PathBuf {
         PathBuf::from(format!("/proc/{}/{file}", self.task))
     }
 
@@ -190,6 +190,13 @@ impl Process {
             container,
             pod_uid,
         })
+    }
+
+    /// Its title and arguments, in one line; empty where they may not be read.
+    pub fn command(&self) -> String {
+        read(self.task, "cmdline", COMMAND_LIMIT)
+            .map(|arguments| command(&arguments))
+            .unwrap_or_default()
     }
 
     /// A variable of the environment that it was started with; `None` where it is not set, or

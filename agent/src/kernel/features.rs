@@ -39,7 +39,12 @@ impl fmt::Display for AttachMode {
     }
 }
 
-/// What the kernel can do, found out by trying.
+/// What the kernel can do, found out by trying. Without the privileges to try, it seems to be
+/// able to do nothing.
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a feature of its own"
+)]
 #[derive(Clone, Copy, Debug)]
 pub struct Features {
     /// `uprobe.multi` links.
@@ -48,17 +53,24 @@ pub struct Features {
     pub process_filter: bool,
     /// `bpf_loop`, which the walk over loaded objects needs (5.17).
     pub bpf_loop: bool,
+    /// `bpf_get_attach_cookie`, by which a program knows which function was called (5.15).
+    pub attach_cookies: bool,
+    /// `bpf_probe_read_kernel`, which following forks needs. The kernel refuses it where it is
+    /// locked down for confidentiality.
+    pub kernel_reads: bool,
 }
 
 impl Features {
     /// Asks the kernel.
     pub fn detect() -> Self {
         let multi = |feature| is_uprobe_multi_supported(feature).unwrap_or(false);
+        let helper = |helper| is_helper_supported(ProgramType::KProbe, helper).unwrap_or(false);
         Self {
             multi_links: multi(UProbeMultiFeature::LinkCreation),
             process_filter: multi(UProbeMultiFeature::ProcessScopedPidFilter),
-            bpf_loop: is_helper_supported(ProgramType::KProbe, BpfHelper::BPF_FUNC_loop)
-                .unwrap_or(false),
+            bpf_loop: helper(BpfHelper::BPF_FUNC_loop),
+            attach_cookies: helper(BpfHelper::BPF_FUNC_get_attach_cookie),
+            kernel_reads: helper(BpfHelper::BPF_FUNC_probe_read_kernel),
         }
     }
 
@@ -83,13 +95,15 @@ mod tests {
             multi_links: true,
             process_filter: true,
             bpf_loop: true,
+            attach_cookies: true,
+            kernel_reads: true,
         };
         assert_eq!(all.attach_mode(false), AttachMode::Scoped);
         assert_eq!(all.attach_mode(true), AttachMode::Shared);
         let old = Features {
             multi_links: false,
             process_filter: false,
-            bpf_loop: false,
+            ..all
         };
         assert_eq!(old.attach_mode(false), AttachMode::Single);
         let without_filter = Features {

@@ -3,6 +3,9 @@
 pub mod btf;
 mod features;
 pub mod open_files;
-pub mod privileges;
+mod privileges;
+mod release;
 
 pub use features::{AttachMode, Features};
+pub use privileges::Privileges;
+pub use release::Release;

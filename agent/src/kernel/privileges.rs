@@ -1,37 +1,52 @@
-//! The capabilities that tracing needs, and what to say where they are missing.
+//! The capabilities that tracing needs.
 
-use caps::{CapSet, Capability};
+use caps::{CapSet, Capability, CapsHashSet};
 
 use super::AttachMode;
 
-fn has(capability: Capability) -> bool {
-    caps::has_cap(None, CapSet::Effective, capability).unwrap_or(false)
-}
+/// The capabilities that this process has in effect.
+#[derive(Clone, Debug)]
+pub struct Privileges(CapsHashSet);
 
-/// Whether the kernel lets us ask what it can do: without, it seems to be able to do nothing.
-pub fn may_ask() -> bool {
-    has(Capability::CAP_SYS_ADMIN) || has(Capability::CAP_BPF) && has(Capability::CAP_PERFMON)
-}
+impl Privileges {
+    /// These capabilities.
+    pub const fn new(effective: CapsHashSet) -> Self {
+        Self(effective)
+    }
 
-/// The capabilities that are missing for tracing in this mode, by name.
-///
-/// Measured on Linux 6.18: multi links need BPF and PERFMON, whatever
-/// `kernel.perf_event_paranoid` says; other processes' files need `SYS_PTRACE`; single uprobes
-/// need `SYS_ADMIN` (kernel commit ba677dbe77af), which includes the first two.
-pub fn missing(mode: AttachMode) -> Vec<&'static str> {
-    let admin = has(Capability::CAP_SYS_ADMIN);
-    let mut missing = Vec::new();
-    if mode == AttachMode::Single && !admin {
-        missing.push("CAP_SYS_ADMIN");
+    /// Asks the kernel; none where it does not tell.
+    pub fn of_this_process() -> Self {
+        Self::new(caps::read(None, CapSet::Effective).unwrap_or_default())
     }
-    if !admin && !has(Capability::CAP_BPF) {
-        missing.push("CAP_BPF");
+
+    /// Whether `capability` is held, or `CAP_SYS_ADMIN` in its place: the kernel takes that for
+    /// those that were split off from it (capabilities(7)).
+    pub fn has(&self, capability: Capability) -> bool {
+        let split_off = matches!(
+            capability,
+            Capability::CAP_BPF | Capability::CAP_PERFMON | Capability::CAP_CHECKPOINT_RESTORE
+        );
+        self.0.contains(&capability) || split_off && self.0.contains(&Capability::CAP_SYS_ADMIN)
     }
-    if !admin && !has(Capability::CAP_PERFMON) {
-        missing.push("CAP_PERFMON");
+
+    /// What tracing in `mode` needs.
+    ///
+    /// Measured on Linux 6.18: multi links need BPF and PERFMON, whatever
+    /// `kernel.perf_event_paranoid` says; other processes' files need `SYS_PTRACE`; single
+    /// uprobes need `SYS_ADMIN` (kernel commit ba677dbe77af).
+    pub const fn needed(mode: AttachMode) -> &'static [Capability] {
+        match mode {
+            AttachMode::Scoped | AttachMode::Shared => &[
+                Capability::CAP_BPF,
+                Capability::CAP_PERFMON,
+                Capability::CAP_SYS_PTRACE,
+            ],
+            AttachMode::Single => &[
+                Capability::CAP_SYS_ADMIN,
+                Capability::CAP_BPF,
+                Capability::CAP_PERFMON,
+                Capability::CAP_SYS_PTRACE,
+            ],
+        }
     }
-    if !has(Capability::CAP_SYS_PTRACE) {
-        missing.push("CAP_SYS_PTRACE");
-    }
-    missing
 }

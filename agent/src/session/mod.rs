@@ -34,7 +34,8 @@ pub use control::AttachFailure;
 
 use crate::{
     discover::Selection,
-    kernel::{AttachMode, Features, open_files, privileges},
+    doctor::{Locked, Locks},
+    kernel::{AttachMode, Features, Release, open_files},
     programs::{LoadError, Options as ProgramOptions, Programs},
     sink::{Sink, SinkError, Summary},
 };
@@ -87,17 +88,9 @@ pub struct Options {
 /// Why a session failed.
 #[derive(Debug, Error)]
 pub enum SessionError {
-    /// Capabilities are missing.
-    #[error(
-        "tracing needs {}, which this process does not have\nhint: run as root, or grant them; \
-         in Kubernetes: securityContext.capabilities.add: [{}]",
-        missing.join(", "),
-        missing.iter().map(|name| name.trim_start_matches("CAP_")).collect::<Vec<_>>().join(", ")
-    )]
-    Privileges {
-        /// The capabilities.
-        missing: Vec<&'static str>,
-    },
+    /// Something that tracing needs is missing.
+    #[error(transparent)]
+    Locked(#[from] Locked),
     /// The kernel cannot do what was asked.
     #[error(
         "this kernel ({release}) cannot attach in {mode} mode\nhint: multi links need Linux 6.6, \
@@ -107,16 +100,7 @@ pub enum SessionError {
         /// The mode that was asked for.
         mode: AttachMode,
         /// Kernel release.
-        release: String,
-    },
-    /// The kernel is below the floor.
-    #[error(
-        "this kernel ({release}) is too old\nhint: cudasnoop needs Linux 5.15 (attach cookies \
-         and the ring buffer); 6.6 and later need fewer privileges"
-    )]
-    KernelTooOld {
-        /// Kernel release.
-        release: String,
+        release: Release,
     },
     /// The programs could not be loaded.
     #[error(transparent)]
@@ -245,19 +229,16 @@ pub fn run(
 /// The mode to attach in, if it and tracing at all are possible.
 fn attach_mode(options: &Options, features: Features) -> Result<AttachMode, SessionError> {
     let is_command = matches!(options.target, Target::Command(_));
-    let best = features.attach_mode(is_command);
-    // What the kernel can do is not known then; most can do this.
-    let best = if privileges::may_ask() {
-        best
+    let locks = Locks::try_all(features);
+    // What the kernel can do is not known otherwise; most can do this.
+    let best = if locks.bpf_works() {
+        features.attach_mode(is_command)
     } else {
         AttachMode::Scoped
     };
     let mode = options.attach.unwrap_or(best);
-    let missing = privileges::missing(mode);
-    if !missing.is_empty() {
-        return Err(SessionError::Privileges { missing });
-    }
-    let release = kernel_release();
+    locks.allow(mode)?;
+    let release = Release::running();
     let supported = match mode {
         AttachMode::Scoped => features.process_filter,
         AttachMode::Shared => features.multi_links,
@@ -266,9 +247,6 @@ fn attach_mode(options: &Options, features: Features) -> Result<AttachMode, Sess
     if !supported {
         return Err(SessionError::Unsupported { mode, release });
     }
-    if kernel_version(&release).is_some_and(|version| version < (5, 15)) {
-        return Err(SessionError::KernelTooOld { release });
-    }
     if mode == AttachMode::Single && options.attach.is_none() {
         tracing::warn!(
             "this kernel ({release}) has no multi links: each probe is attached by itself, and \
@@ -276,17 +254,6 @@ fn attach_mode(options: &Options, features: Features) -> Result<AttachMode, Sess
         );
     }
     Ok(mode)
-}
-
-fn kernel_release() -> String {
-    nix::sys::utsname::uname()
-        .map(|name| name.release().to_string_lossy().into_owned())
-        .unwrap_or_default()
-}
-
-fn kernel_version(release: &str) -> Option<(u32, u32)> {
-    let mut numbers = release.split(|c: char| !c.is_ascii_digit());
-    Some((numbers.next()?.parse().ok()?, numbers.next()?.parse().ok()?))
 }
 
 fn settings(options: &Options, mode: AttachMode) -> trace::Event {
@@ -304,7 +271,7 @@ fn settings(options: &Options, mode: AttachMode) -> trace::Event {
     };
     let fact = Fact::Settings(fact::Settings {
         version: env!("CARGO_PKG_VERSION").to_owned(),
-        kernel: kernel_release(),
+        kernel: Release::running().to_string(),
         host,
         attach: mode.name().to_owned(),
         events: options
@@ -330,16 +297,4 @@ fn pod() -> Option<fact::Pod> {
         node: told("NODE_NAME"),
     };
     (pod != fact::Pod::default()).then_some(pod)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn kernel_versions() {
-        assert_eq!(kernel_version("6.18.44-generic"), Some((6, 18)));
-        assert_eq!(kernel_version("5.15"), Some((5, 15)));
-        assert_eq!(kernel_version("odd"), None);
-    }
 }

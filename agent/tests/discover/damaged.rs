@@ -7,7 +7,10 @@ use std::{
     sync::LazyLock,
 };
 
-use agent::discover::elf::ElfError;
+use agent::discover::{
+    TargetFile,
+    elf::{Elf, ElfError},
+};
 use proptest::prelude::*;
 
 use crate::fixture::{Folder, RUNTIME, library, resolve};
@@ -47,6 +50,27 @@ fn other_kinds_of_files_are_told_apart() {
         let mut other = GOOD.clone();
         other[index] = value;
         assert!(matches!(error(&with(&folder, &other)), ElfError::Class));
+    }
+}
+
+#[test]
+fn a_section_is_found_by_name_or_not_at_all() {
+    let folder = Folder::new();
+    let has = |bytes: &[u8], name| {
+        let file = TargetFile::open(&with(&folder, bytes)).expect("opens");
+        Elf::open(&file).and_then(|elf| elf.has_section(name))
+    };
+    assert!(has(&GOOD, ".dynsym").expect("reads"));
+    // No other ends like it, or begins like it.
+    for name in [".go.buildinfo", ".dyns", "dynsym", ".dynsymx"] {
+        assert!(!has(&GOOD, name).expect("reads"), "{name}");
+    }
+    // Where the section headers are, how many, and which has the names.
+    for at in [40, 60, 62] {
+        let mut lying = GOOD.clone();
+        lying[at..at + 2].copy_from_slice(&[0xff, 0xff]);
+        // An answer or an error, whichever.
+        assert_ne!(has(&lying, ".go.buildinfo").ok(), Some(true));
     }
 }
 

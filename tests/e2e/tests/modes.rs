@@ -221,7 +221,10 @@ fn capabilities_that_are_missing_are_named() {
         text.contains("CAP_BPF") && text.contains("CAP_PERFMON"),
         "{text}"
     );
-    assert!(text.contains("capabilities.add: [BPF, PERFMON]"), "{text}");
+    assert!(
+        text.contains("capabilities: {add: [BPF, PERFMON]}"),
+        "{text}"
+    );
 }
 
 #[test]

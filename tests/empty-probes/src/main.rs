@@ -45,7 +45,7 @@ fn main() -> Result<()> {
         "process {pid} has no CUDA library loaded"
     );
     let mut stdout = io::stdout().lock();
-    for Found { library, path } in &found {
+    for Found { library, path, .. } in &found {
         let returning =
             |point: &&ProbePoint| point.api.api().is_some_and(|api| api.probe != Probe::Entry);
         probes.attach(

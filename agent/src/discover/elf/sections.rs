@@ -80,6 +80,27 @@ impl Elf<'_> {
         Ok(None)
     }
 
+    /// Whether it has a section of this name; not known, and so not, without section headers.
+    pub fn has_section(&self, name: &str) -> Result<bool, ElfError> {
+        const WHAT: &str = "a section's name";
+        let count = u64::from(self.header.e_shnum.get(LE));
+        if count == 0 {
+            return Ok(false);
+        }
+        let names = self.section(u64::from(self.header.e_shstrndx.get(LE).0))?;
+        for index in 0..count {
+            let section = self.section(index)?;
+            let at = names
+                .sh_offset
+                .get(LE)
+                .saturating_add(u64::from(section.sh_name.get(LE)));
+            if self.reader.is_text(WHAT, at, name.as_bytes())? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
     fn section(&self, index: u64) -> Result<SectionHeader64<LE>, ElfError> {
         let at = self
             .header
