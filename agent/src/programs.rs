@@ -1,12 +1,20 @@
 //! The eBPF programs: loading them, and the maps they share with us.
 
-use std::{fmt, io, os::unix::fs::MetadataExt as _, path::Path, process};
+use std::{
+    fmt, io,
+    os::{
+        fd::{AsFd, AsRawFd as _},
+        unix::fs::MetadataExt as _,
+    },
+    path::Path,
+    process,
+};
 
 use agent_common::{Counters, Shape, Site, TASKS, ThreadState};
 use aya::{
     Ebpf, EbpfLoader,
     maps::{Array, HashMap, MapData, MapError, PerCpuArray, RingBuf},
-    programs::{ProgramError, RawTracePoint, UProbe},
+    programs::{ProgramError, ProgramFd, RawTracePoint, UProbe},
 };
 use thiserror::Error;
 use zerocopy::FromBytes;
@@ -285,7 +293,14 @@ impl Programs {
                 name: "THREADS",
                 source,
             })?;
-        Ok(State { counters, threads })
+        let programs = self.ebpf.programs();
+        let programs = programs.filter_map(|(_, program)| program.fd().ok()?.try_clone().ok());
+        let programs = programs.collect();
+        Ok(State {
+            counters,
+            threads,
+            programs,
+        })
     }
 
     fn take(&mut self, name: &'static str) -> Result<aya::maps::Map, LoadError> {
@@ -294,23 +309,25 @@ impl Programs {
             .ok_or_else(|| LoadError::Absent(format!("map {name}")))
     }
 
-    /// Probe hits that the kernel did not run a program for, since it ran one already: from
-    /// the programs' file descriptors, as /proc shows them.
+    /// Probe hits that the kernel did not run a program for, since it ran one already.
     pub fn recursion_misses(&self) -> u64 {
-        self.ebpf
-            .programs()
-            .filter_map(|(_, program)| program.fd().ok())
-            .filter_map(|fd| {
-                use std::os::fd::{AsFd as _, AsRawFd as _};
-                let path = format!("/proc/self/fdinfo/{}", fd.as_fd().as_raw_fd());
-                let info = std::fs::read_to_string(path).ok()?;
-                let line = info
-                    .lines()
-                    .find_map(|line| line.strip_prefix("recursion_misses:"))?;
-                line.trim().parse::<u64>().ok()
-            })
-            .sum()
+        let programs = self.ebpf.programs();
+        recursion_misses(programs.filter_map(|(_, program)| program.fd().ok()))
     }
+}
+
+/// From the programs' file descriptors, as /proc shows them.
+fn recursion_misses(programs: impl Iterator<Item = impl AsFd>) -> u64 {
+    programs
+        .filter_map(|fd| {
+            let path = format!("/proc/self/fdinfo/{}", fd.as_fd().as_raw_fd());
+            let info = std::fs::read_to_string(path).ok()?;
+            let line = info
+                .lines()
+                .find_map(|line| line.strip_prefix("recursion_misses:"))?;
+            line.trim().parse::<u64>().ok()
+        })
+        .sum()
 }
 
 fn program_error(name: &str, source: ProgramError) -> LoadError {
@@ -403,6 +420,7 @@ pub const LINKER_PROGRAM: &str = "mapped_entry";
 pub struct State {
     counters: PerCpuArray<MapData, PodCounters>,
     threads: HashMap<MapData, u64, PodThread>,
+    programs: Vec<ProgramFd>,
 }
 
 impl fmt::Debug for State {
@@ -429,6 +447,11 @@ impl State {
             .iter()
             .map(|PodCounters(share)| share.lost_extra)
             .sum())
+    }
+
+    /// Probe hits that the kernel did not run a program for, since it ran one already.
+    pub fn recursion_misses(&self) -> u64 {
+        recursion_misses(self.programs.iter().map(ProgramFd::as_fd))
     }
 
     /// The threads that are inside a call.

@@ -18,6 +18,6 @@ pub mod report;
 pub mod selection;
 pub mod snapshot;
 pub mod text;
-mod wall_clock;
+pub mod wall_clock;
 
 pub use error::Error;

@@ -4,7 +4,7 @@ use trace::fact::Clock;
 
 /// `moment` in UTC as RFC 3339 writes it, to the nanosecond. `None` outside the years 1970 to
 /// 9999.
-pub(crate) fn utc(moment: u64, anchor: &Clock) -> Option<String> {
+pub fn utc(moment: u64, anchor: &Clock) -> Option<String> {
     let distance = i128::from(moment) - i128::from(anchor.monotonic);
     let realtime = u64::try_from(i128::from(anchor.realtime) + distance).ok()?;
     let (seconds, ns) = (realtime / 1_000_000_000, realtime % 1_000_000_000);

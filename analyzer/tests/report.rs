@@ -16,7 +16,7 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::select;
 use sample::{ENGINE, SECOND, START, Sample, TRAINER, at};
-use trace::{Cause, End, Event, Fact, Kind, Reader};
+use trace::{Cause, End, Event, Fact, Kind, Reader, fact};
 
 fn report(file: &[u8], selection: Selection) -> Report {
     let mut reader = Reader::new(file).expect("a recording");
@@ -58,6 +58,37 @@ fn a_recording_that_was_cut_says_so() {
     assert!(report.recording.truncated && !report.recording.complete);
     assert_eq!(report.recording.lost.any(), None);
     golden("cut.txt", &as_text(&report));
+}
+
+#[test]
+fn a_segment_is_whole_as_a_segment() {
+    let mut sample = Sample::new();
+    let segment = fact::Segment {
+        number: 12,
+        events_before: 34_567,
+        boot_id: String::new(),
+        forgotten_facts: 0,
+    };
+    sample.fact(START, 0, &Fact::Segment(segment));
+    let unwritten = fact::Unwritten {
+        events: 890,
+        cause: "disk_full".to_owned(),
+    };
+    sample.fact(START, 0, &Fact::Unwritten(unwritten));
+    sample.call("cudaFree", 0, 10, at(ENGINE, 1));
+    sample.call("cudaFree", 0, 10, at(ENGINE, 2));
+    sample.end(START + SECOND, |account| {
+        account.made = 4;
+        account.carried_in = 1;
+        account.carried_out = 3;
+    });
+    let report = whole(&sample);
+    assert!(report.recording.complete);
+    let place = report.recording.segment.expect("a segment");
+    assert_eq!((place.number, place.events_before), (12, 34_567));
+    assert!(report.accounts[0].balanced);
+    assert_eq!(report.recording.lost.unwritten, Some(890));
+    golden("segment.txt", &as_text(&report));
 }
 
 #[test]

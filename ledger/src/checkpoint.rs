@@ -199,7 +199,9 @@ impl Ledger {
             shared,
             resumed: _,
             damaged_checkpoints: _,
+            checkpoints: _,
         } = resumed;
+        self.checkpoints += 1;
         self.live = live;
         // Those that ended here are still listed.
         self.forgotten = forgotten.saturating_sub(self.ended.len() as u64);

@@ -37,7 +37,7 @@ pub enum EndCause {
     Exit,
     /// It replaced its program.
     Exec,
-    /// Its end was not seen, and another process has its id now.
+    /// Its end was not seen: another process has its id now, or it was found to be gone.
     Unseen,
 }
 

@@ -112,6 +112,8 @@ pub struct Ledger {
     /// A checkpoint that is not whole yet.
     pub(crate) resumed: Option<Box<Self>>,
     pub(crate) damaged_checkpoints: u64,
+    /// Whole checkpoints that were taken over.
+    pub(crate) checkpoints: u64,
 }
 
 impl Ledger {
@@ -184,6 +186,11 @@ impl Ledger {
         self.damaged_checkpoints
     }
 
+    /// Checkpoints that it went on from.
+    pub const fn checkpoints(&self) -> u64 {
+        self.checkpoints
+    }
+
     /// Peaks count from `at` on: what is live now is the first.
     pub fn restart_peaks(&mut self, at: Moment) {
         let processes = self.live.values_mut();
@@ -203,6 +210,7 @@ impl Ledger {
         match fact {
             Fact::Exec => Some((event.pid, EndCause::Exec)),
             Fact::Exit => Some((event.pid, EndCause::Exit)),
+            Fact::Vanished => Some((event.pid, EndCause::Unseen)),
             // Another start time: another process.
             Fact::Process(info) => self
                 .live
@@ -227,6 +235,8 @@ impl Ledger {
             | Fact::Account(_)
             | Fact::RecursionMisses { .. }
             | Fact::Checkpoint { .. }
+            | Fact::Segment(_)
+            | Fact::Unwritten(_)
             | Fact::End => None,
         }
     }
@@ -260,6 +270,7 @@ impl Ledger {
             Fact::Checkpoint { part } => self.resume(part),
             Fact::Exec
             | Fact::Exit
+            | Fact::Vanished
             | Fact::Module(_)
             | Fact::Device(_)
             | Fact::Kernel(_)
@@ -267,6 +278,8 @@ impl Ledger {
             | Fact::Clock(_)
             | Fact::Hold { .. }
             | Fact::Settings(_)
+            | Fact::Segment(_)
+            | Fact::Unwritten(_)
             | Fact::End => {}
         }
     }

@@ -73,6 +73,29 @@ pub(crate) mod pairs {
     }
 }
 
+/// A map with numbers for keys, as pairs: a key of a JSON object is a text, and is not taken for a
+/// number again.
+pub(crate) mod numbered {
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+    use std::collections::BTreeMap;
+
+    pub(crate) fn serialize<S: Serializer, K: Serialize, T: Serialize>(
+        map: &BTreeMap<K, T>,
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(map)
+    }
+
+    pub(crate) fn deserialize<'de, D, K, T>(source: D) -> Result<BTreeMap<K, T>, D::Error>
+    where
+        D: Deserializer<'de>,
+        K: Deserialize<'de> + Ord,
+        T: Deserialize<'de>,
+    {
+        Ok(Vec::<(K, T)>::deserialize(source)?.into_iter().collect())
+    }
+}
+
 /// A function, by name.
 pub(crate) mod api {
     use agent_common::ApiId;

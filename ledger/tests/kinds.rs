@@ -640,3 +640,35 @@ fn a_checkpoint_is_as_documented() {
     }
     assert_eq!(text, std::fs::read_to_string(path).unwrap_or_default());
 }
+
+/// Contexts are kept by device and by thread, which JSON has no keys for.
+#[test]
+fn contexts_come_through_a_checkpoint() {
+    let mut story = Story::new();
+    let on_device = |device, handle| Event {
+        device: Some(device),
+        ..of(handle)
+    };
+    story.call("cuDevicePrimaryCtxRetain", on_device(0, 0x10));
+    story.call("cuDevicePrimaryCtxRetain", on_device(0, 0x10));
+    story.call("cuCtxCreate_v2", on_device(0, 0x20));
+    story.call("cuMemAlloc_v2", at(A, 6 * MIB));
+    let facts = story.ledger.checkpoint();
+    let mut resumed = Story {
+        seq: story.seq,
+        ..Story::default()
+    };
+    for fact in &facts {
+        resumed.ledger.apply(&Event {
+            kind: Kind::Fact,
+            text: Some(fact.to_text()),
+            ..Event::default()
+        });
+    }
+    assert_eq!(resumed.ledger.damaged_checkpoints(), 0);
+    assert_eq!(resumed.ledger.checkpoints(), 1);
+    assert_eq!(resumed.ledger.checkpoint(), facts);
+    resumed.back("cuCtxDestroy_v2", of(0x20));
+    let blocks = resumed.process().blocks();
+    assert!(blocks.is_empty(), "it lay in that context");
+}

@@ -228,3 +228,15 @@ fn losses_and_gaps_are_known() {
     assert!(!losses.is_none());
     assert_eq!(ledger.process(PID).unwrap().counters().gaps, 1);
 }
+
+#[test]
+fn a_process_that_vanished_ends_unseen() {
+    let mut recorder = Recorder::default();
+    recorder.fact(&introduction(true));
+    recorder.alloc(1, 0, 4 * MIB, Some(A));
+    recorder.fact(&Fact::Vanished);
+    let ledger = replay(&recorder);
+    let process = only_ended(&ledger);
+    assert_eq!(process.end().unwrap().cause, EndCause::Unseen);
+    assert_eq!(process.ended().implicit.bytes, 4 * MIB);
+}

@@ -52,12 +52,17 @@ impl BatchBuilder {
         reason = "a recording begins; that is no default"
     )]
     pub fn new() -> Self {
+        Self::starting_at(0)
+    }
+
+    /// For a recording that goes on: its first row gets this `seq`.
+    pub fn starting_at(next_seq: u64) -> Self {
         Self {
             block: Vec::with_capacity(BLOCK),
             columns: Columns::new(),
             rows: 0,
             text_bytes: 0,
-            next_seq: 0,
+            next_seq,
         }
     }
 

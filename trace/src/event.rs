@@ -46,7 +46,8 @@ impl Kind {
 /// unknown is never 0.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Event {
-    /// Position in the recording, from 0, without holes. Orders events; timestamps do not.
+    /// Position in the recording, from 0, without holes; in a segment of a rolling recording it
+    /// goes on from the segment before. Orders events; timestamps do not.
     pub seq: u64,
     /// When the call was entered, or the fact learnt: ns of `CLOCK_MONOTONIC`.
     pub timestamp: u64,

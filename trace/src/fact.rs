@@ -18,6 +18,8 @@ pub enum Fact {
     Exec,
     /// A traced process ended.
     Exit,
+    /// A traced process was found to be gone, or is no longer traced: its end was not seen.
+    Vanished,
     /// A library is traced.
     Module(Module),
     /// Which device an ordinal means.
@@ -49,7 +51,11 @@ pub enum Fact {
         /// As the memory ledger writes and reads it.
         part: serde_json::Value,
     },
-    /// The recording ended as it should; always the last row.
+    /// The recording is a segment of a rolling one; always its first row.
+    Segment(Segment),
+    /// Rows that could not be written: they are in no segment.
+    Unwritten(Unwritten),
+    /// The recording, or this segment of it, ended as it should; always the last row.
     End,
 }
 
@@ -212,8 +218,34 @@ pub struct Pod {
     pub node: Option<String>,
 }
 
+/// Where a segment stands in a rolling recording.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Segment {
+    /// Its number, from 1; it goes on when the recorder is started again.
+    pub number: u64,
+    /// Events before it, in all segments, whether they are still there or not. What a segment
+    /// begins with, a repetition, does not count.
+    pub events_before: u64,
+    /// The kernel's id of the boot whose clocks and process ids these are.
+    pub boot_id: String,
+    /// Facts that hold and are not repeated, since there are too many.
+    pub forgotten_facts: u64,
+}
+
+/// Rows that could not be written, between the segment before and this one.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Unwritten {
+    /// How many.
+    pub events: u64,
+    /// `disk_full`, `disk_slow`, `disk_error` or `over_budget`.
+    pub cause: String,
+}
+
 /// The account of one function over the whole recording:
 /// `made = reported + lost_ring + lost_pairing + abandoned + in_flight`.
+///
+/// Over a segment of a rolling recording: `carried_in + made = reported + lost_ring +
+/// lost_pairing + abandoned + in_flight + carried_out`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Account {
     /// The function.
@@ -234,6 +266,18 @@ pub struct Account {
     pub in_flight: u64,
     /// Rows of kind `begin`, and names, that found the ring buffer full.
     pub lost_extra: u64,
+    /// Calls made before the segment that had no row yet: they had not returned, or their
+    /// record was in the ring buffer.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub carried_in: u64,
+    /// Likewise, when the segment ended: their rows are in a later one.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub carried_out: u64,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde's signature")]
+fn is_zero(count: &u64) -> bool {
+    *count == 0
 }
 
 /// Addresses in JSON: strings, since many readers round numbers beyond 53 bits.

@@ -25,7 +25,7 @@ pub const FORMAT_VERSION_KEY: &str = "cudasnoop.format_version";
 macro_rules! for_each_column {
     ($each:ident) => {
         $each! {
-            seq: Required<u64>, "", "Position in the recording, from 0, without holes; orders rows";
+            seq: Required<u64>, "", "Position in the recording, from 0, without holes (a segment of a rolling one goes on from the one before); orders rows";
             ts: Required<u64>, "ns", "When the call was entered, or the fact learnt: CLOCK_MONOTONIC";
             duration: Optional<u64>, "ns", "From entry to return, probe cost included";
             pid: Required<u32>, "", "Process id in the recorder's pid namespace";

@@ -79,8 +79,8 @@ impl<W: Write> BatchWriter<W> {
         self.write_out()
     }
 
-    /// Ends the recording with Arrow's end marker and hands back the output.
-    pub fn finish(mut self) -> Result<W, WriteError> {
+    /// Ends the recording with Arrow's end marker. Nothing may follow.
+    pub fn end(&mut self) -> Result<(), WriteError> {
         if self.is_cut {
             return Err(WriteError::Cut {
                 written: self.written,
@@ -88,12 +88,24 @@ impl<W: Write> BatchWriter<W> {
         }
         self.stream.finish()?;
         self.write_out()?;
+        self.is_cut = true;
+        Ok(())
+    }
+
+    /// Ends the recording and hands back the output.
+    pub fn finish(mut self) -> Result<W, WriteError> {
+        self.end()?;
         Ok(self.output)
     }
 
     /// Bytes written so far.
     pub fn written(&self) -> u64 {
         self.written
+    }
+
+    /// The output: what was written can be taken from one that keeps it.
+    pub fn output_mut(&mut self) -> &mut W {
+        &mut self.output
     }
 
     fn write_out(&mut self) -> Result<(), WriteError> {

@@ -66,7 +66,7 @@ pub(super) fn run(args: &TraceArgs) -> anyhow::Result<ExitCode> {
     let json = *json;
     let outcome = session::run(
         &options,
-        move |clock| Ok(Box::new(Lines::new(filter, json, clock))),
+        move |sources| Ok(Box::new(Lines::new(filter, json, (sources.clock)()))),
         None,
     );
     match outcome {

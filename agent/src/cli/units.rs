@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use crate::sink::RollingOptions;
+
 /// `1048576`, `64KiB`, `1MiB`, `2GiB`; `K`, `M`, `G` mean the same.
 pub(super) fn size(text: &str) -> Result<u64, String> {
     let digits = text
@@ -33,6 +35,15 @@ pub(super) fn ring_size(text: &str) -> Result<u32, String> {
             Err("a power of two from 4KiB to 1GiB is expected: the kernel has no others".to_owned())
         }
     }
+}
+
+/// What a rolling recording may take of a disk.
+pub(super) fn disk_budget(text: &str) -> Result<u64, String> {
+    let bytes = size(text)?;
+    if bytes < RollingOptions::SMALLEST_BUDGET {
+        return Err("at least 1MiB is expected, better 1GiB and more".to_owned());
+    }
+    Ok(bytes)
 }
 
 /// `30`, `1.5`, `30s`, `500ms`, `10m`, `2h`; a plain number is seconds.
@@ -71,6 +82,8 @@ mod tests {
         assert_eq!(size("2g"), Ok(2 << 30));
         assert!(size("1MB").is_err() && size("MiB").is_err() && size("99999999TiB").is_err());
         assert_eq!(ring_size("4KiB"), Ok(4096));
+        assert_eq!(disk_budget("1MiB"), Ok(1 << 20));
+        assert!(disk_budget("1023KiB").is_err());
         assert!(ring_size("5KiB").is_err() && ring_size("2KiB").is_err());
     }
 

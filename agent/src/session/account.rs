@@ -10,7 +10,7 @@ use aya::maps::MapError;
 use trace::{Event, Fact, Kind, fact};
 
 use super::{clock, enrich::fact_event};
-use crate::programs::State;
+use crate::{programs::State, sink::Counts};
 
 /// One function's counters.
 #[derive(Clone, Copy, Debug)]
@@ -48,6 +48,30 @@ pub(super) fn totals(state: &State) -> Result<Vec<Totals>, MapError> {
         tracing::warn!("{unseen} forks, execs or exits found the ring buffer full and were missed");
     }
     Ok(totals)
+}
+
+/// What was counted until now, while calls go on. Rows that the drain has passed on are all in
+/// it; and each loss in it is of a call that is in it as made.
+pub(super) fn counts(state: &State) -> Option<Counts> {
+    let mut functions = Vec::new();
+    for api in ApiId::all() {
+        let counters = state.counters(api.0).ok()?;
+        if counters != Counters::default() {
+            let Counters { made, folded, .. } = state.counters(api.0).ok()?;
+            functions.push((
+                api,
+                Counters {
+                    made,
+                    folded,
+                    ..counters
+                },
+            ));
+        }
+    }
+    Some(Counts {
+        functions,
+        recursion_misses: state.recursion_misses(),
+    })
 }
 
 /// The last rows of a recording: calls in flight, and each function's account. With the probes
@@ -98,6 +122,8 @@ pub(super) fn rows(
             abandoned,
             in_flight: by_api.get(&api.0).copied().unwrap_or(0),
             lost_extra,
+            carried_in: 0,
+            carried_out: 0,
         };
         rows.push(fact_event(0, 0, now, &Fact::Account(account)));
     }

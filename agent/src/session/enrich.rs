@@ -13,6 +13,8 @@ use super::{
     names::{NameQuery, Names, Snapshot, Subject},
 };
 
+use crate::sink::Ids;
+
 /// Most call sites, and most kernels, that are told apart; the rest stay null.
 const MAX_IDS: usize = 1 << 20;
 
@@ -36,7 +38,8 @@ pub(super) struct Enricher {
 }
 
 impl Enricher {
-    pub(super) fn new(names: Names) -> Self {
+    /// `first` are the first ids to give out.
+    pub(super) fn new(names: Names, first: Ids) -> Self {
         Self {
             names,
             devices: Devices::default(),
@@ -45,9 +48,9 @@ impl Enricher {
             registered: FxHashMap::default(),
             kernels: FxHashMap::default(),
             handles: HashMap::new(),
-            next_kernel: 0,
+            next_kernel: first.kernel,
             callers: FxHashMap::default(),
-            next_caller: 0,
+            next_caller: first.caller,
         }
     }
 
@@ -219,7 +222,7 @@ impl Enricher {
             return None;
         }
         let id = self.next_caller;
-        self.next_caller += 1;
+        self.next_caller = id.wrapping_add(1);
         self.callers.insert((pid, address), id);
         self.names.ask(
             NameQuery {
@@ -249,7 +252,7 @@ impl Enricher {
             return None;
         }
         let id = self.next_kernel;
-        self.next_kernel += 1;
+        self.next_kernel = id.wrapping_add(1);
         self.kernels.insert((pid, handle), id);
         let timestamp = record.header.timestamp;
         let query = |subject, address| NameQuery {

@@ -37,7 +37,7 @@ use crate::{
     doctor::{Locked, Locks},
     kernel::{AttachMode, Features, Release, open_files},
     programs::{LoadError, Options as ProgramOptions, Programs},
-    sink::{Sink, SinkError, Summary},
+    sink::{Sink, SinkError, Sources, Summary},
 };
 use control::Control;
 use drain::{Drain, Inbox, clock_event};
@@ -146,14 +146,13 @@ pub type Observer<'a> = (Duration, &'a mut dyn FnMut(&[Totals]));
 /// Runs a session to its end.
 pub fn run(
     options: &Options,
-    make_sink: impl FnOnce(fact::Clock) -> Result<Box<dyn Sink>, SinkError>,
+    make_sink: impl FnOnce(Sources) -> Result<Box<dyn Sink>, SinkError>,
     observer: Option<Observer<'_>>,
 ) -> Result<Outcome, SessionError> {
     open_files::allow_many();
     let features = Features::detect();
     let mode = attach_mode(options, features)?;
     let is_command = matches!(options.target, Target::Command(_));
-    let sink = make_sink(clock::anchor())?;
     let mut programs = Programs::load(&ProgramOptions {
         mode,
         features,
@@ -168,7 +167,12 @@ pub fn run(
     }
     let ring = programs.take_ring()?;
     let mut armed = programs.take_armed()?;
-    let state = programs.take_state()?;
+    let state = Arc::new(programs.take_state()?);
+    let counted = Arc::clone(&state);
+    let sink = make_sink(Sources {
+        clock: clock::anchor,
+        counts: Box::new(move || account::counts(&counted)),
+    })?;
     let stop = Arc::new(Stop::default());
     let (control_tx, control_rx) = channel();
     let (inbox_tx, inbox_rx) = channel();
@@ -181,7 +185,7 @@ pub fn run(
         ring,
         inbox: inbox_rx,
         control: control_tx.clone(),
-        enricher: Enricher::new(names),
+        enricher: Enricher::new(names, sink.first_ids()),
         sink,
         stop: Arc::clone(&stop),
     };

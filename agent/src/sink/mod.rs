@@ -1,17 +1,23 @@
-//! Where events go: a recording, lines on stdout, or nowhere.
+//! Where events go: a recording, a rolling recording, lines on stdout, or nowhere.
 
 mod arguments;
+mod batches;
 mod json;
 mod lines;
 mod recorder;
+mod rolling;
 
 use std::{fmt, io, path::PathBuf};
 
+use agent_common::{ApiId, Counters};
 use thiserror::Error;
-use trace::Event;
+use trace::{Event, fact};
 
 pub use lines::{Filter, Lines};
 pub use recorder::Recorder;
+pub use rolling::{
+    Cause as UnwrittenCause, FolderError, Monitor, Rolling, RollingOptions, Status as RollingStatus,
+};
 
 /// Why events could not be passed on.
 #[derive(Debug, Error)]
@@ -32,6 +38,9 @@ pub enum SinkError {
         /// Why.
         source: io::Error,
     },
+    /// The rolling recording could not be begun.
+    #[error(transparent)]
+    Rolling(#[from] FolderError),
     /// Lines could not be written.
     #[error("writing to stdout: {0}")]
     Stdout(#[source] io::Error),
@@ -59,8 +68,45 @@ pub struct Summary {
     pub bytes: u64,
 }
 
+/// What a sink may ask of the session.
+pub struct Sources {
+    /// The same moment on three clocks: now.
+    pub clock: fn() -> fact::Clock,
+    /// What the kernel has counted until now; `None` where that cannot be read.
+    pub counts: Box<dyn Fn() -> Option<Counts> + Send>,
+}
+
+impl fmt::Debug for Sources {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Sources").finish_non_exhaustive()
+    }
+}
+
+/// What the kernel has counted since the session began.
+#[derive(Clone, Debug, Default)]
+pub struct Counts {
+    /// Of each function that was called.
+    pub functions: Vec<(ApiId, Counters)>,
+    /// Probe hits that it did not run a program for.
+    pub recursion_misses: u64,
+}
+
+/// Ids that rows refer to facts by.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Ids {
+    /// In the `kernel` column.
+    pub kernel: u32,
+    /// In the `caller` column.
+    pub caller: u32,
+}
+
 /// Takes events in the order of the ring buffer.
 pub trait Sink: Send + fmt::Debug {
+    /// The first ids that facts may define: a recording that is gone on with has some.
+    fn first_ids(&self) -> Ids {
+        Ids::default()
+    }
+
     /// Takes one.
     fn event(&mut self, event: &Event) -> Result<(), SinkError>;
 

@@ -6,30 +6,23 @@ use std::{
     path::PathBuf,
     sync::mpsc::{SyncSender, sync_channel},
     thread::{self, JoinHandle},
-    time::{Duration, Instant},
 };
 
-use trace::{Batch, BatchBuilder, BatchWriter, Event, WriteError};
+use trace::{Batch, BatchWriter, Event, WriteError};
 
-use super::{Sink, SinkError, Summary};
+use super::{Sink, SinkError, Summary, batches::Batches};
 
 /// Batches that may wait for the disk: some seconds of a busy process.
 const QUEUE: usize = 64;
-/// A batch with at least this many rows is written after a second, a smaller one after ten.
-const LARGE: usize = 2048;
-const LARGE_AGE: Duration = Duration::from_secs(1);
-const SMALL_AGE: Duration = Duration::from_secs(10);
 
 /// Writes a recording.
 #[derive(Debug)]
 pub struct Recorder {
     path: PathBuf,
-    builder: BatchBuilder,
+    rows: Batches,
     batches: SyncSender<Batch>,
     /// `None` once it was found to have ended.
     writer: Option<JoinHandle<Result<u64, WriteError>>>,
-    /// When the oldest row that is not written yet came.
-    oldest: Option<Instant>,
     events: u64,
 }
 
@@ -61,17 +54,15 @@ impl Recorder {
             })?;
         Ok(Self {
             path,
-            builder: BatchBuilder::new(),
+            rows: Batches::starting_at(0),
             batches,
             writer: Some(writer),
-            oldest: None,
             events: 0,
         })
     }
 
     /// Hands a batch over. A writer that has ended tells why when it is joined.
     fn hand_over(&mut self, batch: Batch) -> Result<(), SinkError> {
-        self.oldest = None;
         self.batches.send(batch).map_err(|_| self.failure())
     }
 
@@ -88,35 +79,17 @@ impl Recorder {
 impl Sink for Recorder {
     fn event(&mut self, event: &Event) -> Result<(), SinkError> {
         self.events += 1;
-        let pushed = self.builder.push(event);
-        if let Some(batch) = pushed.full {
-            return self.hand_over(batch);
-        }
-        if self.oldest.is_none() {
-            self.oldest = Some(Instant::now());
-        }
-        Ok(())
+        let full = self.rows.push(event);
+        full.map_or(Ok(()), |batch| self.hand_over(batch))
     }
 
     fn tick(&mut self) -> Result<(), SinkError> {
-        let Some(age) = self.oldest.map(|oldest| oldest.elapsed()) else {
-            return Ok(());
-        };
-        let limit = if self.builder.pending() >= LARGE {
-            LARGE_AGE
-        } else {
-            SMALL_AGE
-        };
-        if age < limit {
-            return Ok(());
-        }
-        self.builder
-            .flush()
-            .map_or(Ok(()), |batch| self.hand_over(batch))
+        let due = self.rows.due();
+        due.map_or(Ok(()), |batch| self.hand_over(batch))
     }
 
     fn finish(mut self: Box<Self>) -> Result<Summary, SinkError> {
-        if let Some(batch) = self.builder.flush() {
+        if let Some(batch) = self.rows.flush() {
             self.hand_over(batch)?;
         }
         let Self {

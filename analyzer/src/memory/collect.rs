@@ -307,7 +307,8 @@ fn moment_of(event: &Event, fact: Option<&Fact>) -> Option<u64> {
         Kind::Call | Kind::Begin => {
             Some(event.timestamp.saturating_add(event.duration.unwrap_or(0)))
         }
-        Kind::Fact => matches!(fact, Some(Fact::Exit | Fact::Exec)).then_some(event.timestamp),
+        Kind::Fact => matches!(fact, Some(Fact::Exit | Fact::Exec | Fact::Vanished))
+            .then_some(event.timestamp),
         Kind::Abandoned | Kind::InFlight => None,
     }
 }

@@ -12,6 +12,7 @@ use super::{Account, Lost};
 pub(super) struct Books {
     accounts: BTreeMap<String, fact::Account>,
     recursion_misses: u64,
+    unwritten: u64,
     /// By [`ApiId`] and [`Kind`].
     rows: Vec<[u64; Kind::ALL.len()]>,
 }
@@ -21,6 +22,7 @@ impl Books {
         Self {
             accounts: BTreeMap::new(),
             recursion_misses: 0,
+            unwritten: 0,
             rows: ApiId::all().map(|_| [0; Kind::ALL.len()]).collect(),
         }
     }
@@ -41,6 +43,11 @@ impl Books {
     /// Probe hits that the kernel did not run a program for.
     pub(super) fn recursion_misses(&mut self, count: u64) {
         self.recursion_misses = self.recursion_misses.saturating_add(count);
+    }
+
+    /// Events before this segment that were not written.
+    pub(super) fn unwritten(&mut self, unwritten: &fact::Unwritten) {
+        self.unwritten = self.unwritten.saturating_add(unwritten.events);
     }
 
     /// Books that leave out a function know of no call of it; its rows must not pass for that.
@@ -67,6 +74,7 @@ impl Books {
         let Self {
             accounts,
             recursion_misses,
+            unwritten,
             rows,
         } = self;
         let has_calls = rows.iter().flatten().any(|rows| *rows > 0);
@@ -79,6 +87,7 @@ impl Books {
             ring_full_extra: sum(|account| account.lost_extra),
             pairing_full: sum(|account| account.lost_pairing),
             recursion_miss: (is_known || recursion_misses > 0).then_some(recursion_misses),
+            unwritten: (is_known || unwritten > 0).then_some(unwritten),
         };
         let accounts = accounts.into_values().map(|account| {
             let id = ApiId::by_name(&account.api);
@@ -101,6 +110,8 @@ fn balance(account: fact::Account, rows: Option<[u64; Kind::ALL.len()]>) -> Acco
         abandoned,
         in_flight,
         lost_extra,
+        carried_in,
+        carried_out,
     } = account;
     let has_rows = rows.is_none_or(|rows| {
         let of = |kind: Kind| rows[kind as usize];
@@ -117,9 +128,11 @@ fn balance(account: fact::Account, rows: Option<[u64; Kind::ALL.len()]>) -> Acco
         abandoned,
         in_flight,
         lost_extra,
+        carried_in,
+        carried_out,
         rows: rows.map(|rows| rows[Kind::Call as usize]),
         balanced: false,
     };
-    account.balanced = account.accounted() == made && has_rows;
+    account.balanced = account.accounted() == account.to_account_for() && has_rows;
     account
 }

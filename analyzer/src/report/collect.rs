@@ -13,7 +13,7 @@ use super::launches::LaunchTable;
 use super::life::ProcessTable;
 use super::memory::MemoryBooks;
 use super::row::Row;
-use super::{Gap, Hold, OpenCall, Recording, Report, SCHEMA, Untraced, Window};
+use super::{Gap, Hold, OpenCall, Recording, Report, SCHEMA, Segment, Untraced, Window};
 use crate::selection::Selection;
 use crate::wall_clock;
 
@@ -68,6 +68,7 @@ pub struct Collector {
     events: u64,
     complete: bool,
     settings: Option<Settings>,
+    segment: Option<Segment>,
     /// The one nearest to the start.
     clock: Option<Clock>,
     calls: CallTable,
@@ -94,6 +95,7 @@ impl Collector {
             events: 0,
             complete: false,
             settings: None,
+            segment: None,
             clock: None,
             calls: CallTable::new(),
             launches: LaunchTable::new(),
@@ -142,6 +144,7 @@ impl Collector {
             events,
             complete,
             settings,
+            segment,
             clock,
             calls,
             launches,
@@ -186,6 +189,7 @@ impl Collector {
                     .zip(clock)
                     .and_then(|(start, clock)| wall_clock::utc(start, &clock)),
                 settings,
+                segment,
             },
             window: Window {
                 from_ns: selection.from.map(|_| from),
@@ -268,6 +272,7 @@ impl Collector {
                 | Fact::Fork { .. }
                 | Fact::Exec
                 | Fact::Exit
+                | Fact::Vanished
                 | Fact::Gap(_)
                 | Fact::Checkpoint { .. }
         );
@@ -302,7 +307,10 @@ impl Collector {
             Fact::RecursionMisses { count } => self.books.recursion_misses(count),
             Fact::End => self.complete = true,
             Fact::Module(module) => self.untraced.extend(Untraced::in_module(module)),
+            Fact::Segment(segment) => self.segment = Some(Segment::of(&segment)),
+            Fact::Unwritten(unwritten) => self.books.unwritten(&unwritten),
             Fact::Exec
+            | Fact::Vanished
             | Fact::Fork { .. }
             | Fact::Device(_)
             | Fact::Caller(_)

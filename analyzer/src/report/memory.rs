@@ -61,7 +61,12 @@ impl MemoryBooks {
                 self.torch.insert((process.key(), device), torch);
             }
         }
+        let checkpoints = self.ledger.checkpoints();
         self.ledger.apply(event);
+        if self.ledger.checkpoints() > checkpoints {
+            // What it tells of is from before: the peaks begin with what is live now.
+            self.ledger.restart_peaks(Moment::of(event));
+        }
     }
 
     /// What the host memory of a copy is to the device.

@@ -18,7 +18,7 @@ use std::collections::BTreeMap;
 
 use agent_common::Layer;
 use serde::{Serialize, Serializer};
-use trace::fact::Settings;
+use trace::fact::{self, Settings};
 
 pub use crate::histogram::{Bucket, Distribution, Percentiles};
 pub use crate::memory::{Kinds, Torch as TorchMemory};
@@ -88,6 +88,33 @@ pub struct Recording {
     pub started: Option<String>,
     /// How the recorder was set.
     pub settings: Option<Settings>,
+    /// Where it stands in a rolling recording; `None`: it is no segment of one.
+    pub segment: Option<Segment>,
+}
+
+/// Where a segment stands in a rolling recording.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Segment {
+    /// Its number, from 1.
+    pub number: u64,
+    /// Events of all segments before it.
+    pub events_before: u64,
+}
+
+impl Segment {
+    fn of(segment: &fact::Segment) -> Self {
+        // The boot tells recorders apart; which facts are left out shows where they are missing.
+        let fact::Segment {
+            number,
+            events_before,
+            boot_id: _,
+            forgotten_facts: _,
+        } = *segment;
+        Self {
+            number,
+            events_before,
+        }
+    }
 }
 
 /// What did not reach the recording, by cause. `None` where the recording does not say: it
@@ -102,6 +129,9 @@ pub struct Lost {
     pub pairing_full: Option<u64>,
     /// Probe hits that the kernel did not run a program for.
     pub recursion_miss: Option<u64>,
+    /// Events that could not be written before this segment of a rolling recording. What they
+    /// did to the memory is in the segment's checkpoint.
+    pub unwritten: Option<u64>,
 }
 
 impl Lost {
@@ -112,8 +142,15 @@ impl Lost {
             ring_full_extra,
             pairing_full,
             recursion_miss,
+            unwritten,
         } = *self;
-        let counts = [ring_full, ring_full_extra, pairing_full, recursion_miss];
+        let counts = [
+            ring_full,
+            ring_full_extra,
+            pairing_full,
+            recursion_miss,
+            unwritten,
+        ];
         if counts.iter().flatten().any(|count| *count > 0) {
             return Some(true);
         }
@@ -375,10 +412,14 @@ pub struct Account {
     pub in_flight: u64,
     /// Begins of frees, and kernel names, lost to a full ring buffer.
     pub lost_extra: u64,
+    /// In a segment of a rolling recording: calls made before it that had no row then.
+    pub carried_in: u64,
+    /// In such a segment: calls that had no row when it ended.
+    pub carried_out: u64,
     /// Calls with a row in this file; `None` for a function that this version does not know.
     pub rows: Option<u64>,
-    /// Whether `made = reported + lost + abandoned + in flight`, and every reported, abandoned
-    /// and in-flight call has its row.
+    /// Whether `carried in + made = reported + lost + abandoned + in flight + carried out`, and
+    /// every reported, abandoned and in-flight call has its row.
     pub balanced: bool,
 }
 
@@ -391,10 +432,23 @@ impl Account {
             lost_pairing,
             abandoned,
             in_flight,
+            carried_out,
             ..
         } = *self;
-        let counts = [reported, lost_ring, lost_pairing, abandoned, in_flight];
+        let counts = [
+            reported,
+            lost_ring,
+            lost_pairing,
+            abandoned,
+            in_flight,
+            carried_out,
+        ];
         counts.into_iter().fold(0, u64::saturating_add)
+    }
+
+    /// Calls that are to be accounted for.
+    pub fn to_account_for(&self) -> u64 {
+        self.carried_in.saturating_add(self.made)
     }
 }
 

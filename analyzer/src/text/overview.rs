@@ -6,7 +6,7 @@ use super::page::Page;
 use super::style::Tone;
 use super::table::{Align, Cell, Table};
 use super::units;
-use crate::report::{Account, Process, Report, Untraced, Window};
+use crate::report::{Account, Process, Report, Segment, Untraced, Window};
 
 pub(super) fn recording(report: &Report, page: &mut Page<'_>) -> io::Result<()> {
     page.section("Recording")?;
@@ -58,11 +58,28 @@ fn selected(window: &Window, start: Option<u64>) -> Option<String> {
 }
 
 fn completeness(report: &Report) -> Cell {
-    match (report.recording.complete, report.recording.truncated) {
-        (true, _) => "yes".into(),
-        (false, true) => Cell::alarm("NO: the file breaks off; what came last is missing"),
-        (false, false) => Cell::alarm("NO: the recorder was cut off before it could finish"),
+    let recording = &report.recording;
+    match (recording.complete, recording.truncated, recording.segment) {
+        (true, _, None) => "yes".into(),
+        (true, _, Some(segment)) => format!("yes: {}", place(segment)).into(),
+        (false, true, None) => Cell::alarm("NO: the file breaks off; what came last is missing"),
+        (false, false, None) => Cell::alarm("NO: the recorder was cut off before it could finish"),
+        (false, _, Some(segment)) => Cell::alarm(format!(
+            "NO: what came last may be missing; {}",
+            place(segment)
+        )),
     }
+}
+
+/// Where a segment stands in its recording.
+fn place(
+    Segment {
+        number,
+        events_before,
+    }: Segment,
+) -> String {
+    let before = units::counted(events_before, "event");
+    format!("segment {number} of a rolling recording, {before} before it")
 }
 
 fn losses(report: &Report) -> Cell {
@@ -77,6 +94,7 @@ fn losses(report: &Report) -> Cell {
         (lost.ring_full_extra, "ring full (begins, names)"),
         (lost.pairing_full, "pairing map full"),
         (lost.recursion_miss, "recursion"),
+        (lost.unwritten, "not written before this segment"),
     ];
     let causes = causes.iter().filter_map(|(lost, cause)| {
         let lost = lost.filter(|lost| *lost > 0)?;
@@ -222,7 +240,9 @@ pub(super) fn holds(report: &Report, page: &mut Page<'_>) -> io::Result<()> {
 }
 
 pub(super) fn accounts(report: &Report, page: &mut Page<'_>) -> io::Result<()> {
-    let is_idle = |account: &&Account| account.made == 0 && account.folded == 0 && account.balanced;
+    let is_idle = |account: &&Account| {
+        account.to_account_for() == 0 && account.folded == 0 && account.balanced
+    };
     let accounts: Vec<&Account> = report
         .accounts
         .iter()
@@ -231,7 +251,12 @@ pub(super) fn accounts(report: &Report, page: &mut Page<'_>) -> io::Result<()> {
     if accounts.is_empty() {
         return Ok(());
     }
-    page.section("Accounts: calls made, over the whole recording")?;
+    let is_segment = report.recording.segment.is_some();
+    page.section(if is_segment {
+        "Accounts: calls made, over this segment"
+    } else {
+        "Accounts: calls made, over the whole recording"
+    })?;
     let mut table = Table::new([
         ("function", Align::Left),
         ("made", Align::Right),
@@ -244,9 +269,10 @@ pub(super) fn accounts(report: &Report, page: &mut Page<'_>) -> io::Result<()> {
     for account in &accounts {
         let lost = account.lost_ring.saturating_add(account.lost_pairing);
         let open = account.abandoned.saturating_add(account.in_flight);
+        let open = open.saturating_add(account.carried_out);
         table.row([
             Cell::from(&account.api),
-            units::count(account.made).into(),
+            units::count(account.to_account_for()).into(),
             units::count(account.reported).into(),
             if lost > 0 {
                 Cell::alarm(units::count(lost))
@@ -268,6 +294,13 @@ pub(super) fn accounts(report: &Report, page: &mut Page<'_>) -> io::Result<()> {
          the inner half of a runtime call, and are counted there.",
         Tone::Faint,
     )?;
+    if is_segment {
+        page.paragraph(
+            "Calls that were under way when the segment began count as made, those that were \
+             when it ended as open.",
+            Tone::Faint,
+        )?;
+    }
     let wrong: Vec<&Account> = accounts
         .into_iter()
         .filter(|account| !account.balanced)
@@ -281,7 +314,7 @@ pub(super) fn accounts(report: &Report, page: &mut Page<'_>) -> io::Result<()> {
                 "{}: {} made, {} accounted for, {rows} in the file. Figures of this function \
                  cannot be trusted.",
                 account.api,
-                units::count(account.made),
+                units::count(account.to_account_for()),
                 units::count(account.accounted()),
             ),
             Tone::Alarm,

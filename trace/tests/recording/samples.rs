@@ -2,7 +2,8 @@
 
 use agent_common::{ApiId, flags, launch::Dimensions};
 use trace::fact::{
-    Account, Caller, Clock, Device, Fact, Gap, Kernel, Module, Pod, Process, Settings,
+    Account, Caller, Clock, Device, Fact, Gap, Kernel, Module, Pod, Process, Segment, Settings,
+    Unwritten,
 };
 use trace::{Event, Kind, Reader, Writer};
 
@@ -247,11 +248,24 @@ pub(crate) fn facts() -> Vec<Fact> {
             abandoned: 4,
             in_flight: 5,
             lost_extra: 6,
+            carried_in: 7,
+            carried_out: 8,
         }),
         Fact::RecursionMisses { count: 8 },
         Fact::Checkpoint {
             part: serde_json::json!({ "part": "end" }),
         },
+        Fact::Vanished,
+        Fact::Segment(Segment {
+            number: 12,
+            events_before: 1000,
+            boot_id: "0f7ba6a5-4c1c-4d3b-a0b8-1e36be0d0b6f".to_owned(),
+            forgotten_facts: 9,
+        }),
+        Fact::Unwritten(Unwritten {
+            events: 10,
+            cause: "disk_full".to_owned(),
+        }),
         Fact::End,
     ];
     // A new kind must be added above, and then here.
@@ -272,6 +286,9 @@ pub(crate) fn facts() -> Vec<Fact> {
             | Fact::Account(_)
             | Fact::RecursionMisses { .. }
             | Fact::Checkpoint { .. }
+            | Fact::Vanished
+            | Fact::Segment(_)
+            | Fact::Unwritten(_)
             | Fact::End => {}
         }
     }
