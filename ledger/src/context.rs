@@ -4,6 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
+use crate::serial;
+
 /// Deepest stack of contexts of a thread that is kept.
 const MAX_STACK: usize = 64;
 
@@ -14,8 +16,10 @@ pub(crate) struct Contexts {
     /// Those that the program made.
     made: BTreeSet<u64>,
     /// Each thread's, the current one last; `None` is a primary one.
+    #[serde(with = "serial::entries")]
     stacks: BTreeMap<u32, Vec<Option<u64>>>,
     /// References to each device's primary context.
+    #[serde(with = "serial::entries")]
     retained: BTreeMap<i32, u64>,
 }
 

@@ -73,6 +73,29 @@ pub(crate) mod pairs {
     }
 }
 
+/// A map with numbers for keys, as pairs: the keys of a JSON object are strings, which are not read
+/// back as numbers inside an enum with a tag.
+pub(crate) mod entries {
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+    use std::collections::BTreeMap;
+
+    pub(crate) fn serialize<S: Serializer, K: Serialize, V: Serialize>(
+        map: &BTreeMap<K, V>,
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(map)
+    }
+
+    pub(crate) fn deserialize<'de, D, K, V>(source: D) -> Result<BTreeMap<K, V>, D::Error>
+    where
+        D: Deserializer<'de>,
+        K: Deserialize<'de> + Ord,
+        V: Deserialize<'de>,
+    {
+        Ok(Vec::<(K, V)>::deserialize(source)?.into_iter().collect())
+    }
+}
+
 /// A function, by name.
 pub(crate) mod api {
     use agent_common::ApiId;
