@@ -1,19 +1,30 @@
 //! The eBPF programs: loading them, and the maps they share with us.
 
-use std::{fmt, io, os::unix::fs::MetadataExt as _, path::Path, process};
+use std::{
+    fmt, io,
+    os::{
+        fd::{AsFd as _, AsRawFd as _},
+        unix::fs::MetadataExt as _,
+    },
+    path::Path,
+    process,
+};
 
 use agent_common::{Counters, Shape, Site, TASKS, ThreadState};
 use aya::{
     Ebpf, EbpfLoader,
     maps::{Array, HashMap, MapData, MapError, PerCpuArray, RingBuf},
-    programs::{ProgramError, RawTracePoint, UProbe},
+    programs::{ProgramError, ProgramFd, RawTracePoint, UProbe},
 };
 use thiserror::Error;
 use zerocopy::FromBytes;
 
-use crate::kernel::{
-    AttachMode, Features,
-    btf::{BtfError, TaskOffsets},
+use crate::{
+    kernel::{
+        AttachMode, Features,
+        btf::{BtfError, TaskOffsets},
+    },
+    ring_fill::RingFill,
 };
 
 /// The object that `agent-ebpf` compiles to.
@@ -41,6 +52,9 @@ pub enum LoadError {
         /// Why.
         source: MapError,
     },
+    /// The ring buffer could not be looked at.
+    #[error("looking at the ring buffer: {0}")]
+    Ring(#[source] io::Error),
     /// The object lacks something that this build of the agent needs.
     #[error(
         "the embedded eBPF object has no {0}: it is of another version; build again with \
@@ -217,13 +231,18 @@ impl Programs {
         &mut self.ebpf
     }
 
-    /// The records; once.
-    pub fn take_ring(&mut self) -> Result<RingBuf<MapData>, LoadError> {
+    /// The records, and how many there are; once.
+    pub fn take_ring(&mut self) -> Result<(RingBuf<MapData>, RingFill), LoadError> {
         let map = self.take("RING")?;
-        RingBuf::try_from(map).map_err(|source| LoadError::Map {
+        let refused = |source| LoadError::Map {
             name: "RING",
             source,
-        })
+        };
+        let fill = match &map {
+            aya::maps::Map::RingBuf(data) => RingFill::of(data).map_err(LoadError::Ring)?,
+            _ => return Err(LoadError::Absent("ring buffer RING".to_owned())),
+        };
+        Ok((RingBuf::try_from(map).map_err(refused)?, fill))
     }
 
     /// The attach points; once.
@@ -253,8 +272,8 @@ impl Programs {
         })
     }
 
-    /// The counters and the pairing map; once.
-    pub fn take_state(&mut self) -> Result<State, LoadError> {
+    /// The counters, the pairing map, and how full `ring` is; once.
+    pub fn take_state(&mut self, ring: RingFill) -> Result<State, LoadError> {
         let counters =
             PerCpuArray::try_from(self.take("COUNTERS")?).map_err(|source| LoadError::Map {
                 name: "COUNTERS",
@@ -265,31 +284,23 @@ impl Programs {
                 name: "THREADS",
                 source,
             })?;
-        Ok(State { counters, threads })
+        let programs = self
+            .ebpf
+            .programs()
+            .filter_map(|(_, program)| program.fd().ok()?.try_clone().ok())
+            .collect();
+        Ok(State {
+            counters,
+            threads,
+            ring,
+            programs,
+        })
     }
 
     fn take(&mut self, name: &'static str) -> Result<aya::maps::Map, LoadError> {
         self.ebpf
             .take_map(name)
             .ok_or_else(|| LoadError::Absent(format!("map {name}")))
-    }
-
-    /// Probe hits that the kernel did not run a program for, since it ran one already: from
-    /// the programs' file descriptors, as /proc shows them.
-    pub fn recursion_misses(&self) -> u64 {
-        self.ebpf
-            .programs()
-            .filter_map(|(_, program)| program.fd().ok())
-            .filter_map(|fd| {
-                use std::os::fd::{AsFd as _, AsRawFd as _};
-                let path = format!("/proc/self/fdinfo/{}", fd.as_fd().as_raw_fd());
-                let info = std::fs::read_to_string(path).ok()?;
-                let line = info
-                    .lines()
-                    .find_map(|line| line.strip_prefix("recursion_misses:"))?;
-                line.trim().parse::<u64>().ok()
-            })
-            .sum()
     }
 }
 
@@ -383,6 +394,8 @@ pub const LINKER_PROGRAM: &str = "mapped_entry";
 pub struct State {
     counters: PerCpuArray<MapData, PodCounters>,
     threads: HashMap<MapData, u64, PodThread>,
+    ring: RingFill,
+    programs: Vec<ProgramFd>,
 }
 
 impl fmt::Debug for State {
@@ -400,6 +413,25 @@ impl State {
             .fold(Counters::default(), |sum, PodCounters(share)| {
                 sum.plus(*share)
             }))
+    }
+
+    /// How full the ring buffer is, from 0 to 1.
+    pub fn ring_fill(&self) -> f64 {
+        self.ring.ratio()
+    }
+
+    /// Probe hits that the kernel did not run a program for, since it ran one already: from
+    /// the programs' file descriptors, as /proc shows them.
+    pub fn recursion_misses(&self) -> u64 {
+        let misses = self.programs.iter().filter_map(|program| {
+            let path = format!("/proc/self/fdinfo/{}", program.as_fd().as_raw_fd());
+            let info = std::fs::read_to_string(path).ok()?;
+            let line = info
+                .lines()
+                .find_map(|line| line.strip_prefix("recursion_misses:"))?;
+            line.trim().parse::<u64>().ok()
+        });
+        misses.sum()
     }
 
     /// Task records that found the ring full: forks and exits that went unseen.

@@ -1,9 +1,11 @@
 //! The command line of `cudasnoop`.
 
 mod check;
+mod config;
 mod count;
 mod probes;
 mod record;
+mod serve;
 mod session_args;
 mod trace;
 mod units;
@@ -31,6 +33,7 @@ Examples:
   cudasnoop count -p 4242 --duration 10            how many calls of each kind in 10 s
   cudasnoop record -o run.arrows -- python3 serve.py
   cudasnoop report run.arrows                      what was in it
+  cudasnoop serve -p 4242                          metrics for Prometheus, on port 9410
 
 Exit codes: 0 success, 1 failure, 2 wrong usage; with `-- COMMAND`, the command's own.
 Set CUDASNOOP_LOG=debug to see more on stderr."
@@ -48,6 +51,8 @@ enum Command {
     Trace(trace::TraceArgs),
     /// Count CUDA calls in the kernel, exactly and at any rate
     Count(count::CountArgs),
+    /// Serve metrics, health and an API beside what is traced
+    Serve(serve::ServeArgs),
     /// List the functions that can be traced
     Probes(probes::ProbesArgs),
     #[command(flatten)]
@@ -56,12 +61,13 @@ enum Command {
 
 /// Runs the command line.
 pub fn main() -> ExitCode {
-    let cli = Cli::parse();
+    let cli: Cli = config::parse();
     start_log();
     let result = match cli.command {
         Command::Record(args) => record::run(&args),
         Command::Trace(args) => trace::run(&args),
         Command::Count(args) => count::run(&args),
+        Command::Serve(args) => serve::run(args),
         Command::Probes(args) => probes::run(&args),
         Command::Analyze(command) => analyzer::cli::run(&command)
             .map(|()| ExitCode::SUCCESS)

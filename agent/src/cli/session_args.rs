@@ -1,6 +1,6 @@
 //! What `record`, `trace` and `count` have in common.
 
-use std::{ffi::OsString, time::Duration};
+use std::{ffi::OsString, sync::Arc, time::Duration};
 
 use agent_common::Family;
 use clap::{Args, builder::PossibleValuesParser, builder::TypedValueParser as _};
@@ -53,7 +53,7 @@ pub(super) struct SessionArgs {
 }
 
 /// The families, by their names.
-fn families() -> impl clap::builder::TypedValueParser<Value = Family> {
+pub(super) fn families() -> impl clap::builder::TypedValueParser<Value = Family> {
     PossibleValuesParser::new(Family::ALL.map(Family::name)).map(|name| {
         Family::ALL
             .into_iter()
@@ -97,6 +97,7 @@ impl SessionArgs {
             launch_returns: *launch_returns,
             names_at_once: false,
             duration: *duration,
+            stop: Arc::default(),
             ebpf_log: *ebpf_log,
         }
     }

@@ -29,8 +29,7 @@ use tokio::{
     time,
 };
 
-use super::account::Totals;
-use super::{Observer, Options, SessionError, Target, control::Control, stop::Stop};
+use super::{Observer, Options, SessionError, Target, Vitals, control::Control, stop::Stop};
 
 /// Why the command did not run.
 #[derive(Debug, Error)]
@@ -61,7 +60,7 @@ pub(super) fn wait(
     control: &Sender<Control>,
     armed: &mut Array<MapData, u32>,
     stop: &Stop,
-    totals: impl Fn() -> Result<Vec<Totals>, MapError>,
+    vitals: impl Fn() -> Result<Vitals, MapError>,
     observer: Option<Observer<'_>>,
 ) -> Result<Option<i32>, SessionError> {
     let runtime = runtime::Builder::new_current_thread()
@@ -98,7 +97,7 @@ pub(super) fn wait(
             tokio::select! {
                 () = tick(interval.as_mut()) => {
                     if let Some((_, look)) = &mut observer {
-                        look(&totals()?);
+                        look(&vitals()?);
                     }
                     continue;
                 }

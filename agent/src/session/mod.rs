@@ -30,17 +30,20 @@ use trace::{Fact, fact};
 pub use account::{InFlight, Totals};
 pub use command::CommandError;
 pub use control::AttachFailure;
+pub use stop::Stop;
 
 use crate::{
     kernel::{AttachMode, Features, privileges},
     programs::{LoadError, Options as ProgramOptions, Programs},
     sink::{Sink, SinkError, Summary},
 };
+pub(crate) use clock::monotonic;
 use control::Control;
-use drain::{Drain, Inbox, clock_event};
-use enrich::{Enricher, fact_event};
+pub(crate) use drain::clock_event;
+use drain::{Drain, Inbox};
+use enrich::Enricher;
+pub(crate) use enrich::fact_event;
 use names::Names;
-use stop::Stop;
 
 /// What is traced.
 #[derive(Clone, Debug)]
@@ -76,6 +79,8 @@ pub struct Options {
     pub names_at_once: bool,
     /// End after this long.
     pub duration: Option<Duration>,
+    /// Ends the session from another thread.
+    pub stop: Arc<Stop>,
     /// Pass on the eBPF programs' debug lines.
     pub ebpf_log: bool,
 }
@@ -152,8 +157,21 @@ pub struct Outcome {
     pub libraries: usize,
 }
 
-/// Looks at the totals from time to time.
-pub type Observer<'a> = (Duration, &'a mut dyn FnMut(&[Totals]));
+/// What the kernel's side says of itself.
+#[derive(Clone, Debug, Default)]
+pub struct Vitals {
+    /// What was counted for each function that was called.
+    pub totals: Vec<Totals>,
+    /// How full the ring buffer is, from 0 to 1.
+    pub ring_fill: f64,
+    /// Forks, execs and exits that found the ring buffer full.
+    pub unseen_tasks: u64,
+    /// Hits that the kernel did not run a program for.
+    pub recursion_misses: u64,
+}
+
+/// Looks at the vitals from time to time.
+pub type Observer<'a> = (Duration, &'a mut dyn FnMut(&Vitals));
 
 /// Runs a session to its end.
 pub fn run(
@@ -176,10 +194,10 @@ pub fn run(
     if options.ebpf_log {
         crate::ebpf_log::start(programs.ebpf());
     }
-    let ring = programs.take_ring()?;
+    let (ring, ring_fill) = programs.take_ring()?;
     let mut armed = programs.take_armed()?;
-    let state = programs.take_state()?;
-    let stop = Arc::new(Stop::default());
+    let state = programs.take_state(ring_fill)?;
+    let stop = Arc::clone(&options.stop);
     let (control_tx, control_rx) = channel();
     let (inbox_tx, inbox_rx) = channel();
     let names = if options.names_at_once {
@@ -213,7 +231,7 @@ pub fn run(
         &control_tx,
         &mut armed,
         &stop,
-        || account::totals(&state),
+        || account::vitals(&state),
         observer,
     );
 
@@ -223,7 +241,8 @@ pub fn run(
         .join()
         .map_err(|_| SessionError::Panicked("control"))?;
     let totals = account::totals(&state)?;
-    let (rows, in_flight) = account::rows(&state, &totals, libraries.recursion_misses);
+    account::warn_of_unseen_tasks(&state)?;
+    let (rows, in_flight) = account::rows(&state, &totals, state.recursion_misses());
     let _ = inbox_tx.send(Inbox::Finish(rows));
     let summary = drain.join().map_err(|_| SessionError::Panicked("drain"))?;
     let exit_code = waited?;
@@ -314,7 +333,7 @@ fn settings(options: &Options, mode: AttachMode) -> trace::Event {
         launch_returns: options.launch_returns,
         command,
     });
-    fact_event(0, 0, clock::monotonic(), &fact)
+    fact_event(0, 0, monotonic(), &fact)
 }
 
 #[cfg(test)]

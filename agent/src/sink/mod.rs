@@ -1,6 +1,8 @@
 //! Where events go: a recording, lines on stdout, or nowhere.
 
+mod apart;
 mod arguments;
+mod fan;
 mod json;
 mod lines;
 mod recorder;
@@ -10,6 +12,8 @@ use std::{fmt, io, path::PathBuf};
 use thiserror::Error;
 use trace::Event;
 
+pub use apart::Apart;
+pub use fan::Fan;
 pub use lines::{Filter, Lines};
 pub use recorder::Recorder;
 
@@ -35,6 +39,14 @@ pub enum SinkError {
     /// Lines could not be written.
     #[error("writing to stdout: {0}")]
     Stdout(#[source] io::Error),
+    /// A thread for a sink could not be started.
+    #[error("starting the thread of {name}: {source}")]
+    Thread {
+        /// What the sink is for.
+        name: &'static str,
+        /// Why.
+        source: io::Error,
+    },
     /// The writing thread ended before its time.
     #[error("the thread that writes the recording {} panicked", path.display())]
     Panicked {

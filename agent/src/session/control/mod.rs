@@ -99,8 +99,6 @@ pub enum AttachFailure {
 pub(super) struct Report {
     /// Library files that were traced.
     pub(super) attached: usize,
-    /// Hits that the kernel ran no program for.
-    pub(super) recursion_misses: u64,
 }
 
 /// Whether the process's leader thread has exited while others live: links scoped to the
@@ -206,7 +204,6 @@ impl Controller {
             }
         }
         let attached = self.attached.len();
-        let recursion_misses = self.programs.recursion_misses();
         let own = self
             .processes
             .into_values()
@@ -214,10 +211,7 @@ impl Controller {
         let shared = self.shared.into_values().map(|(_, links)| links);
         let linkers = self.shared_linkers.into_values().map(|(_, links)| links);
         Links::detach_all(own.chain(shared).chain(linkers).collect());
-        Report {
-            attached,
-            recursion_misses,
-        }
+        Report { attached }
     }
 
     /// Whose calls links for this process catch.
