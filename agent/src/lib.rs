@@ -1,7 +1,8 @@
 //! The agent as a library: what the `cudasnoop` command is made of, within reach of tests.
 //!
-//! [`doctor`] says whether tracing can work here, [`discover`] finds processes and their libraries, [`attach`] puts probes there, [`session`]
-//! runs it all and feeds a [`sink`]; [`names`] tells what addresses mean.
+//! [`doctor`] says whether tracing can work here, [`discover`] finds processes and their libraries,
+//! [`attach`] puts probes there, [`session`] runs it all and feeds a [`sink`]; [`names`] tells what
+//! addresses mean; [`serve`] is the sidecar around a session: metrics, health, an API.
 
 pub mod attach;
 pub mod cli;
@@ -11,5 +12,7 @@ mod ebpf_log;
 pub mod kernel;
 pub mod names;
 pub mod programs;
+mod ring_fill;
+pub mod serve;
 pub mod session;
 pub mod sink;

@@ -19,9 +19,12 @@ use aya::{
 use thiserror::Error;
 use zerocopy::FromBytes;
 
-use crate::kernel::{
-    AttachMode, Features,
-    btf::{BtfError, TaskOffsets},
+use crate::{
+    kernel::{
+        AttachMode, Features,
+        btf::{BtfError, TaskOffsets},
+    },
+    ring_fill::RingFill,
 };
 
 /// The object that `agent-ebpf` compiles to.
@@ -49,6 +52,9 @@ pub enum LoadError {
         /// Why.
         source: MapError,
     },
+    /// The ring buffer could not be looked at.
+    #[error("looking at the ring buffer: {0}")]
+    Ring(#[source] io::Error),
     /// The object lacks something that this build of the agent needs.
     #[error(
         "the embedded eBPF object has no {0}: it is of another version; build again with \
@@ -236,13 +242,18 @@ impl Programs {
         &mut self.ebpf
     }
 
-    /// The records; once.
-    pub fn take_ring(&mut self) -> Result<RingBuf<MapData>, LoadError> {
+    /// The records, and how many there are; once.
+    pub fn take_ring(&mut self) -> Result<(RingBuf<MapData>, RingFill), LoadError> {
         let map = self.take("RING")?;
-        RingBuf::try_from(map).map_err(|source| LoadError::Map {
+        let refused = |source| LoadError::Map {
             name: "RING",
             source,
-        })
+        };
+        let fill = match &map {
+            aya::maps::Map::RingBuf(data) => RingFill::of(data).map_err(LoadError::Ring)?,
+            _ => return Err(LoadError::Absent("ring buffer RING".to_owned())),
+        };
+        Ok((RingBuf::try_from(map).map_err(refused)?, fill))
     }
 
     /// The attach points; once.
@@ -281,8 +292,8 @@ impl Programs {
         })
     }
 
-    /// The counters and the pairing map; once.
-    pub fn take_state(&mut self) -> Result<State, LoadError> {
+    /// The counters, the pairing map, and how full `ring` is; once.
+    pub fn take_state(&mut self, ring: RingFill) -> Result<State, LoadError> {
         let counters =
             PerCpuArray::try_from(self.take("COUNTERS")?).map_err(|source| LoadError::Map {
                 name: "COUNTERS",
@@ -293,12 +304,15 @@ impl Programs {
                 name: "THREADS",
                 source,
             })?;
-        let programs = self.ebpf.programs();
-        let programs = programs.filter_map(|(_, program)| program.fd().ok()?.try_clone().ok());
-        let programs = programs.collect();
+        let programs = self
+            .ebpf
+            .programs()
+            .filter_map(|(_, program)| program.fd().ok()?.try_clone().ok())
+            .collect();
         Ok(State {
             counters,
             threads,
+            ring,
             programs,
         })
     }
@@ -307,12 +321,6 @@ impl Programs {
         self.ebpf
             .take_map(name)
             .ok_or_else(|| LoadError::Absent(format!("map {name}")))
-    }
-
-    /// Probe hits that the kernel did not run a program for, since it ran one already.
-    pub fn recursion_misses(&self) -> u64 {
-        let programs = self.ebpf.programs();
-        recursion_misses(programs.filter_map(|(_, program)| program.fd().ok()))
     }
 }
 
@@ -420,6 +428,7 @@ pub const LINKER_PROGRAM: &str = "mapped_entry";
 pub struct State {
     counters: PerCpuArray<MapData, PodCounters>,
     threads: HashMap<MapData, u64, PodThread>,
+    ring: RingFill,
     programs: Vec<ProgramFd>,
 }
 
@@ -438,6 +447,11 @@ impl State {
             .fold(Counters::default(), |sum, PodCounters(share)| {
                 sum.plus(*share)
             }))
+    }
+
+    /// How full the ring buffer is, from 0 to 1.
+    pub fn ring_fill(&self) -> f64 {
+        self.ring.ratio()
     }
 
     /// Task records that found the ring full: forks and exits that went unseen.

@@ -50,7 +50,7 @@ pub use device::{Device, Ended, MemoryReading};
 pub use kind::MemoryKind;
 pub use losses::Losses;
 pub use moment::{Moment, Peak};
-pub use operation::concerns_memory;
+pub use operation::{concerns_memory, kind_taken};
 pub use pool::MemoryPool;
 pub use process::{Counters, End, EndCause, Holder, HostMemory, Process, ProcessKey};
 pub use range::{AddressRange, RangeMap, Ranged};

@@ -165,3 +165,18 @@ impl Operation {
 pub const fn concerns_memory(effect: Effect) -> bool {
     Operation::of(effect).is_some()
 }
+
+/// The kind of memory that calls of this effect take; `None` for those that take none. What is
+/// taken in stream order may turn out to be another kind: [`crate::Block::kind`] says.
+pub const fn kind_taken(effect: Effect) -> Option<MemoryKind> {
+    let operation = Operation::of(effect);
+    if let Some(Operation::Allocate(kind)) = operation {
+        Some(kind)
+    } else if matches!(operation, Some(Operation::ArrayAllocate)) {
+        Some(MemoryKind::Device)
+    } else if matches!(operation, Some(Operation::Create)) {
+        Some(MemoryKind::Vmm)
+    } else {
+        None
+    }
+}

@@ -623,6 +623,30 @@ fn a_full_ledger_counts_objects_that_it_cannot_keep() {
     assert_eq!(counters.untracked_objects, 3);
 }
 
+#[test]
+fn contexts_go_through_a_checkpoint() {
+    let mut story = Story::new();
+    story.call("cuCtxCreate_v2", of(0xc0));
+    story.call("cuDevicePrimaryCtxRetain", of(0xc1));
+    story.call("cudaMalloc", at(A, 6 * MIB));
+    let text = |ledger: &Ledger| -> Vec<String> {
+        let facts = ledger.checkpoint();
+        facts.iter().map(Fact::to_text).collect()
+    };
+    let told = text(&story.ledger);
+    assert!(told.iter().any(|part| part.contains("contexts")));
+    let mut resumed = Ledger::default();
+    for part in &told {
+        resumed.apply(&Event {
+            kind: Kind::Fact,
+            text: Some(part.clone()),
+            ..Event::default()
+        });
+    }
+    assert_eq!(resumed.damaged_checkpoints(), 0);
+    assert_eq!(text(&resumed), told);
+}
+
 /// What a checkpoint looks like: others read it.
 #[test]
 fn a_checkpoint_is_as_documented() {

@@ -18,8 +18,8 @@ use crate::{
     toolchain::{self, BPF_LINKER_LLVM, BPF_LINKER_VERSION, BPF_MINOR, Rust},
 };
 
-/// What the tests read recordings with, besides our own reader.
-const PYTHON_PACKAGES: [&str; 2] = ["pyarrow", "polars"];
+/// What the tests read recordings and metrics with, besides our own readers.
+const PYTHON_PACKAGES: [&str; 3] = ["pyarrow", "polars", "prometheus_client"];
 
 pub(crate) fn run() -> Result<()> {
     everything()?;

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use super::{record::exit_code, session_args::SessionArgs, units};
 use crate::{
-    session::{self, InFlight, Totals},
+    session::{self, InFlight, Totals, Vitals},
     sink::Discard,
 };
 
@@ -21,7 +21,7 @@ use crate::{
 /// Nothing passes through a buffer, so nothing can be lost: calls, errors, bytes and time of
 /// each function, in a table at the end, or each --interval.
 #[derive(Debug, Args)]
-#[command(after_help = "\
+#[command(group = super::session_args::target(), after_help = "\
 Examples:
   cudasnoop count -- ./program                 how many cudaMalloc, and all the rest
   cudasnoop count -p 4242 --duration 10        the calls of 10 seconds
@@ -51,11 +51,12 @@ pub(super) fn run(args: &CountArgs) -> anyhow::Result<ExitCode> {
     let json = *json;
     let launch_returns = options.launch_returns;
     let mut failure = None;
-    let mut show = |totals: &[Totals]| {
+    let mut show = |vitals: &Vitals| {
+        let totals = &vitals.totals;
         let result = write(&mut io::stdout().lock(), totals, &[], json, launch_returns);
         failure = failure.take().or(result.err());
     };
-    let observer = interval.map(|period| (period, &mut show as &mut dyn FnMut(&[Totals])));
+    let observer = interval.map(|period| (period, &mut show as &mut dyn FnMut(&Vitals)));
     let outcome = session::run(&options, |_| Ok(Box::new(Discard)), observer)?;
     if let Some(error) = failure {
         return Err(error.into());

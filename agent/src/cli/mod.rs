@@ -1,10 +1,12 @@
 //! The command line of `cudasnoop`.
 
 mod check;
+mod config;
 mod count;
 mod doctor;
 mod probes;
 mod record;
+mod serve;
 mod session_args;
 mod trace;
 mod units;
@@ -33,6 +35,7 @@ Examples:
   cudasnoop record -o run.arrows -- python3 serve.py
   cudasnoop report run.arrows                      what was in it
   cudasnoop doctor                                 can it work here, and what is missing
+  cudasnoop serve -p 4242                          metrics for Prometheus, on port 9410
 
 Exit codes: 0 success, 1 failure, 2 wrong usage; with `-- COMMAND`, the command's own.
 Set CUDASNOOP_LOG=debug to see more on stderr."
@@ -52,6 +55,8 @@ enum Command {
     Count(count::CountArgs),
     /// Say whether tracing can work here, what is missing, and the line that helps
     Doctor(doctor::DoctorArgs),
+    /// Serve metrics, health and an API beside what is traced
+    Serve(serve::ServeArgs),
     /// List the functions that can be traced
     Probes(probes::ProbesArgs),
     #[command(flatten)]
@@ -60,13 +65,14 @@ enum Command {
 
 /// Runs the command line.
 pub fn main() -> ExitCode {
-    let cli = Cli::parse();
+    let cli: Cli = config::parse();
     start_log();
     let result = match cli.command {
         Command::Record(args) => record::run(&args),
         Command::Trace(args) => trace::run(&args),
         Command::Count(args) => count::run(&args),
         Command::Doctor(args) => doctor::run(&args),
+        Command::Serve(args) => serve::run(args),
         Command::Probes(args) => probes::run(&args),
         Command::Analyze(command) => analyzer::cli::run(&command)
             .map(|()| ExitCode::SUCCESS)

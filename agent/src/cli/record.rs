@@ -21,7 +21,7 @@ use clap::{ArgGroup, Args};
 /// report` reads it. It stays readable whatever happens to the recorder or the machine.
 #[derive(Debug, Args)]
 #[command(group = ArgGroup::new("place").required(true).args(["output", "rolling"]))]
-#[command(after_help = "\
+#[command(group = super::session_args::target(), after_help = "\
 Examples:
   cudasnoop record -o run.arrows -- python3 serve.py     from the first call on, children too
   cudasnoop record -o run.arrows -p 4242 --duration 30   a running process, for 30 s
@@ -84,7 +84,7 @@ fn record_rolling(folder: &Path, disk: u64, session: &SessionArgs) -> anyhow::Re
     let rolling = RollingOptions {
         folder: folder.to_owned(),
         disk_bytes: disk,
-        carry_on: matches!(options.target, Target::Pids(_)),
+        carry_on: !matches!(options.target, Target::Command(_)),
     };
     let mut monitor = Arc::new(Monitor::default());
     let outcome = session::run(

@@ -1,9 +1,9 @@
 //! What `record`, `trace` and `count` have in common.
 
-use std::{ffi::OsString, time::Duration};
+use std::{ffi::OsString, sync::Arc, time::Duration};
 
 use agent_common::Family;
-use clap::{Args, builder::PossibleValuesParser, builder::TypedValueParser as _};
+use clap::{ArgGroup, Args, builder::PossibleValuesParser, builder::TypedValueParser as _};
 
 use wildmatch::WildMatch;
 
@@ -54,8 +54,7 @@ pub(super) struct SessionArgs {
     ebpf_log: bool,
 
     /// Command to start and trace, with all that it starts
-    #[arg(last = true, value_name = "COMMAND", required_unless_present_any = ["pids", "Choice"],
-          conflicts_with = "Choice")]
+    #[arg(last = true, value_name = "COMMAND", conflicts_with = "Choice")]
     command: Vec<OsString>,
 }
 
@@ -121,7 +120,7 @@ fn container_id(text: &str) -> Result<String, String> {
 }
 
 /// The families, by their names.
-fn families() -> impl clap::builder::TypedValueParser<Value = Family> {
+pub(super) fn families() -> impl clap::builder::TypedValueParser<Value = Family> {
     PossibleValuesParser::new(Family::ALL.map(Family::name)).map(|name| {
         Family::ALL
             .into_iter()
@@ -130,9 +129,26 @@ fn families() -> impl clap::builder::TypedValueParser<Value = Family> {
     })
 }
 
+/// Names the arguments of which one must be given where nothing is traced by default.
+pub(super) fn target() -> ArgGroup {
+    ArgGroup::new("target").required(true).multiple(true).args([
+        "pids",
+        "executables",
+        "cgroup",
+        "container",
+        "all_in_pod",
+        "command",
+    ])
+}
+
 impl SessionArgs {
-    /// The options of the session.
+    /// The options of the session, where the command line cannot be without a target.
     pub(super) fn options(&self) -> Options {
+        self.options_or(&Target::Pids(Vec::new()))
+    }
+
+    /// The options of the session; what is traced where nothing was chosen.
+    pub(super) fn options_or(&self, otherwise: &Target) -> Options {
         // Exhaustive: a new flag must reach the session.
         let Self {
             pids,
@@ -148,8 +164,9 @@ impl SessionArgs {
         } = self;
         let target = match choice.selection() {
             Some(selection) => Target::Matching(selection),
-            None if command.is_empty() => Target::Pids(pids.clone()),
-            None => Target::Command(command.clone()),
+            None if !command.is_empty() => Target::Command(command.clone()),
+            None if !pids.is_empty() => Target::Pids(pids.clone()),
+            None => otherwise.clone(),
         };
         let families = if events.is_empty() {
             Family::ALL.to_vec()
@@ -166,6 +183,8 @@ impl SessionArgs {
             launch_returns: *launch_returns,
             names_at_once: false,
             duration: *duration,
+            stop: Arc::default(),
+            switch: Arc::default(),
             ebpf_log: *ebpf_log,
         }
     }

@@ -16,7 +16,7 @@ use crate::{
 /// Time (UTC), process and thread, function with its arguments, result, and how long the call
 /// took the host.
 #[derive(Debug, Args)]
-#[command(after_help = "\
+#[command(group = super::session_args::target(), after_help = "\
 Examples:
   cudasnoop trace -- python3 train.py                   everything, from the first call on
   cudasnoop trace -p 4242 --api 'cudaMalloc*'           watch allocations

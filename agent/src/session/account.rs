@@ -9,7 +9,7 @@ use agent_common::{
 use aya::maps::MapError;
 use trace::{Event, Fact, Kind, fact};
 
-use super::{clock, enrich::fact_event};
+use super::{Vitals, clock, enrich::fact_event};
 use crate::{programs::State, sink::Counts};
 
 /// One function's counters.
@@ -43,11 +43,26 @@ pub(super) fn totals(state: &State) -> Result<Vec<Totals>, MapError> {
             totals.push(Totals { api, counters });
         }
     }
+    Ok(totals)
+}
+
+/// Says what of the life of processes went unseen.
+pub(super) fn warn_of_unseen_tasks(state: &State) -> Result<(), MapError> {
     let unseen = state.lost_task_records()?;
     if unseen > 0 {
         tracing::warn!("{unseen} forks, execs or exits found the ring buffer full and were missed");
     }
-    Ok(totals)
+    Ok(())
+}
+
+/// How the kernel's side does now.
+pub(super) fn vitals(state: &State) -> Result<Vitals, MapError> {
+    Ok(Vitals {
+        totals: totals(state)?,
+        ring_fill: state.ring_fill(),
+        unseen_tasks: state.lost_task_records()?,
+        recursion_misses: state.recursion_misses(),
+    })
 }
 
 /// What was counted until now, while calls go on. Rows that the drain has passed on are all in

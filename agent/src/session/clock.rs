@@ -4,7 +4,7 @@ use nix::time::{ClockId, clock_gettime};
 use trace::fact::Clock;
 
 /// Now, ns of `CLOCK_MONOTONIC`: the clock of the events.
-pub(super) fn monotonic() -> u64 {
+pub(crate) fn monotonic() -> u64 {
     read(ClockId::CLOCK_MONOTONIC)
 }
 

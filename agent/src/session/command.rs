@@ -29,8 +29,7 @@ use tokio::{
     time,
 };
 
-use super::account::Totals;
-use super::{Observer, Options, SessionError, Target, control::Control, stop::Stop};
+use super::{Observer, Options, SessionError, Target, Vitals, control::Control, stop::Stop};
 
 /// Why the command did not run.
 #[derive(Debug, Error)]
@@ -61,7 +60,7 @@ pub(super) fn wait(
     control: &Sender<Control>,
     armed: &mut Array<MapData, u32>,
     stop: &Stop,
-    totals: impl Fn() -> Result<Vec<Totals>, MapError>,
+    vitals: impl Fn() -> Result<Vitals, MapError>,
     observer: Option<Observer<'_>>,
 ) -> Result<Option<i32>, SessionError> {
     let runtime = runtime::Builder::new_current_thread()
@@ -85,6 +84,9 @@ pub(super) fn wait(
             }
             Target::Command(words) => Some(Running::start(words, control, armed)?),
         };
+        if options.switch.is_off() {
+            let _ = control.send(Control::Switch { off: true });
+        }
         let duration = async {
             match options.duration {
                 Some(duration) => time::sleep(duration).await,
@@ -103,7 +105,7 @@ pub(super) fn wait(
             tokio::select! {
                 () = tick(interval.as_mut()) => {
                     if let Some((_, look)) = &mut observer {
-                        look(&totals()?);
+                        look(&vitals()?);
                     }
                     continue;
                 }
@@ -124,7 +126,11 @@ pub(super) fn wait(
                 }
                 _ = terminate.recv() => {}
                 _ = switch.recv() => {
-                    let _ = control.send(Control::Switch);
+                    options.switch.toggle();
+                    continue;
+                }
+                () = options.switch.told() => {
+                    let _ = control.send(Control::Switch { off: options.switch.is_off() });
                     continue;
                 }
             }

@@ -360,7 +360,7 @@ impl Worker {
     }
 }
 
-pub(super) fn clock_event() -> Event {
+pub(crate) fn clock_event() -> Event {
     let clock = clock::anchor();
     fact_event(0, 0, clock.monotonic, &Fact::Clock(clock))
 }

@@ -289,7 +289,7 @@ impl Enricher {
 }
 
 /// The row of a fact.
-pub(super) fn fact_event(pid: u32, tid: u32, timestamp: u64, fact: &Fact) -> Event {
+pub(crate) fn fact_event(pid: u32, tid: u32, timestamp: u64, fact: &Fact) -> Event {
     Event {
         timestamp,
         pid,

@@ -13,6 +13,7 @@ mod devices;
 mod drain;
 mod enrich;
 mod names;
+mod probe_switch;
 mod stop;
 
 use std::{
@@ -31,6 +32,8 @@ use trace::{Fact, fact};
 pub use account::{InFlight, Totals};
 pub use command::CommandError;
 pub use control::AttachFailure;
+pub use probe_switch::ProbeSwitch;
+pub use stop::Stop;
 
 use crate::{
     discover::Selection,
@@ -39,11 +42,13 @@ use crate::{
     programs::{LoadError, Options as ProgramOptions, Programs},
     sink::{Sink, SinkError, Sources, Summary},
 };
+pub(crate) use clock::monotonic;
 use control::Control;
-use drain::{Drain, Inbox, clock_event};
-use enrich::{Enricher, fact_event};
+pub(crate) use drain::clock_event;
+use drain::{Drain, Inbox};
+use enrich::Enricher;
+pub(crate) use enrich::fact_event;
 use names::Names;
-use stop::Stop;
 
 /// What is traced.
 #[derive(Clone, Debug)]
@@ -81,6 +86,10 @@ pub struct Options {
     pub names_at_once: bool,
     /// End after this long.
     pub duration: Option<Duration>,
+    /// Ends the session from another thread.
+    pub stop: Arc<Stop>,
+    /// Takes all probes off, and puts them back.
+    pub switch: Arc<ProbeSwitch>,
     /// Pass on the eBPF programs' debug lines.
     pub ebpf_log: bool,
 }
@@ -140,8 +149,21 @@ pub struct Outcome {
     pub libraries: usize,
 }
 
-/// Looks at the totals from time to time.
-pub type Observer<'a> = (Duration, &'a mut dyn FnMut(&[Totals]));
+/// What the kernel's side says of itself.
+#[derive(Clone, Debug, Default)]
+pub struct Vitals {
+    /// What was counted for each function that was called.
+    pub totals: Vec<Totals>,
+    /// How full the ring buffer is, from 0 to 1.
+    pub ring_fill: f64,
+    /// Forks, execs and exits that found the ring buffer full.
+    pub unseen_tasks: u64,
+    /// Hits that the kernel did not run a program for.
+    pub recursion_misses: u64,
+}
+
+/// Looks at the vitals from time to time.
+pub type Observer<'a> = (Duration, &'a mut dyn FnMut(&Vitals));
 
 /// Runs a session to its end.
 pub fn run(
@@ -165,15 +187,15 @@ pub fn run(
     if options.ebpf_log {
         crate::ebpf_log::start(programs.ebpf());
     }
-    let ring = programs.take_ring()?;
+    let (ring, ring_fill) = programs.take_ring()?;
     let mut armed = programs.take_armed()?;
-    let state = Arc::new(programs.take_state()?);
+    let state = Arc::new(programs.take_state(ring_fill)?);
     let counted = Arc::clone(&state);
     let sink = make_sink(Sources {
         clock: clock::anchor,
         counts: Box::new(move || account::counts(&counted)),
     })?;
-    let stop = Arc::new(Stop::default());
+    let stop = Arc::clone(&options.stop);
     let (control_tx, control_rx) = channel();
     let (inbox_tx, inbox_rx) = channel();
     let names = if options.names_at_once {
@@ -207,7 +229,7 @@ pub fn run(
         &control_tx,
         &mut armed,
         &stop,
-        || account::totals(&state),
+        || account::vitals(&state),
         observer,
     );
 
@@ -217,7 +239,8 @@ pub fn run(
         .join()
         .map_err(|_| SessionError::Panicked("control"))?;
     let totals = account::totals(&state)?;
-    let (rows, in_flight) = account::rows(&state, &totals, libraries.recursion_misses);
+    account::warn_of_unseen_tasks(&state)?;
+    let (rows, in_flight) = account::rows(&state, &totals, state.recursion_misses());
     let _ = inbox_tx.send(Inbox::Finish(rows));
     let summary = drain.join().map_err(|_| SessionError::Panicked("drain"))?;
     let exit_code = waited?;
@@ -288,7 +311,7 @@ fn settings(options: &Options, mode: AttachMode) -> trace::Event {
         command,
         pod: pod(),
     });
-    fact_event(0, 0, clock::monotonic(), &fact)
+    fact_event(0, 0, monotonic(), &fact)
 }
 
 /// What the manifest tells of the pod that we run in.

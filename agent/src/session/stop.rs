@@ -6,14 +6,14 @@ use tokio::sync::Notify;
 
 /// Set once.
 #[derive(Debug, Default)]
-pub(super) struct Stop {
+pub struct Stop {
     requested: AtomicBool,
     notify: Notify,
 }
 
 impl Stop {
     /// Ends the session.
-    pub(super) fn request(&self) {
+    pub fn request(&self) {
         self.requested.store(true, Ordering::Release);
         self.notify.notify_one();
     }

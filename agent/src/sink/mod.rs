@@ -1,7 +1,9 @@
 //! Where events go: a recording, a rolling recording, lines on stdout, or nowhere.
 
+mod apart;
 mod arguments;
 mod batches;
+mod fan;
 mod json;
 mod lines;
 mod recorder;
@@ -13,6 +15,8 @@ use agent_common::{ApiId, Counters};
 use thiserror::Error;
 use trace::{Event, fact};
 
+pub use apart::Apart;
+pub use fan::Fan;
 pub use lines::{Filter, Lines};
 pub use recorder::Recorder;
 pub use rolling::{
@@ -44,6 +48,14 @@ pub enum SinkError {
     /// Lines could not be written.
     #[error("writing to stdout: {0}")]
     Stdout(#[source] io::Error),
+    /// A thread for a sink could not be started.
+    #[error("starting the thread of {name}: {source}")]
+    Thread {
+        /// What the sink is for.
+        name: &'static str,
+        /// Why.
+        source: io::Error,
+    },
     /// The writing thread ended before its time.
     #[error("the thread that writes the recording {} panicked", path.display())]
     Panicked {
@@ -98,6 +110,17 @@ pub struct Ids {
     pub kernel: u32,
     /// In the `caller` column.
     pub caller: u32,
+}
+
+impl Ids {
+    /// Those that neither of two sinks has.
+    #[must_use]
+    pub fn after_both(self, other: Self) -> Self {
+        Self {
+            kernel: self.kernel.max(other.kernel),
+            caller: self.caller.max(other.caller),
+        }
+    }
 }
 
 /// Takes events in the order of the ring buffer.

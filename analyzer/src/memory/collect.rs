@@ -14,12 +14,19 @@ use crate::selection::Time;
 /// Most identities of devices that are kept.
 const IDENTITIES: usize = 65_536;
 
-/// Takes the events of a recording, in order of `seq`, and makes a [`Report`].
-#[derive(Debug, Default)]
+/// Processes that have ended of which a [`Collector::live`] keeps how they were.
+const ENDED: usize = 64;
+
+/// Takes the events of a recording, or of a running agent, in order of `seq`, and makes a
+/// [`Report`]. A copy of one that goes on makes the report of that moment.
+#[derive(Clone, Debug, Default)]
 pub struct Collector {
     at: Option<Time>,
+    /// Whether it runs on for ever: what concerns processes that ended is forgotten in time.
+    is_live: bool,
     ledger: Ledger,
-    callers: BTreeMap<u32, Option<String>>,
+    /// By id: the process, and the file.
+    callers: BTreeMap<u32, (u32, Option<String>)>,
     /// By process id and ordinal.
     uuids: BTreeMap<(u32, i32), String>,
     recording: Recording,
@@ -41,6 +48,43 @@ impl Collector {
         }
     }
 
+    /// For a running agent: of processes that ended, the last ones are kept.
+    pub fn live() -> Self {
+        Self {
+            is_live: true,
+            ..Self::default()
+        }
+    }
+
+    /// What is known now.
+    pub const fn ledger(&self) -> &Ledger {
+        &self.ledger
+    }
+
+    /// The UUID of the device that a process calls so, where it is known.
+    pub fn uuid(&self, pid: u32, ordinal: i32) -> Option<&str> {
+        self.uuids.get(&(pid, ordinal)).map(String::as_str)
+    }
+
+    /// What the ids of devices and callers mean, as the facts that said so, each with its
+    /// process.
+    pub fn names(&self) -> impl Iterator<Item = (u32, Fact)> {
+        let devices = self.uuids.iter().map(|(&(pid, ordinal), uuid)| {
+            let device = fact::Device {
+                pid,
+                ordinal,
+                uuid: Some(uuid.clone()),
+                pci_bus_id: None,
+            };
+            (pid, Fact::Device(device))
+        });
+        let callers = self.callers.iter().map(|(&id, (pid, module))| {
+            let module = module.clone();
+            (*pid, Fact::Caller(fact::Caller { id, module }))
+        });
+        devices.chain(callers)
+    }
+
     /// Takes in the next rows.
     pub fn batch(&mut self, batch: &EventBatch) {
         for row in 0..batch.len() {
@@ -54,7 +98,8 @@ impl Collector {
         }
     }
 
-    fn count(&mut self, timestamp: u64) -> u64 {
+    /// Counts an event that does not concern memory: all that [`Self::push`] would do.
+    pub fn count(&mut self, timestamp: u64) -> u64 {
         self.recording.events += 1;
         *self.recording.start_ns.get_or_insert(timestamp)
     }
@@ -67,7 +112,10 @@ impl Collector {
             .flatten();
         match &fact {
             Some(Fact::Caller(fact::Caller { id, module })) => {
-                self.callers.insert(*id, module.clone());
+                // Of a process that has ended nobody asks any more.
+                if !self.is_live || self.ledger.process(event.pid).is_some() {
+                    self.callers.insert(*id, (event.pid, module.clone()));
+                }
             }
             Some(Fact::Device(device)) => self.identify(device),
             Some(Fact::Account(_) | Fact::RecursionMisses { .. }) => {
@@ -99,11 +147,21 @@ impl Collector {
             if let Some(timeline) = &mut self.timeline {
                 timeline.end(key, event.timestamp, start);
             }
+            if self.is_live {
+                self.forget(key.pid);
+            }
         }
         self.ledger.apply(event);
         if let (Some(timeline), Some(moment)) = (&mut self.timeline, moment) {
             timeline.note(&self.ledger, event.pid, moment, start);
         }
+    }
+
+    fn forget(&mut self, pid: u32) {
+        self.callers.retain(|_, (owner, _)| *owner != pid);
+        self.uuids.retain(|(owner, _), _| *owner != pid);
+        let surplus = self.ended.len().saturating_sub(ENDED);
+        self.ended.drain(..surplus);
     }
 
     fn identify(&mut self, device: &fact::Device) {
@@ -238,7 +296,7 @@ impl Collector {
                 size_class,
                 live,
             } = holder;
-            let file = caller.and_then(|id| self.callers.get(&id)?.as_ref());
+            let file = caller.and_then(|id| self.callers.get(&id)?.1.as_ref());
             let held = by_file.entry((file, kind.name(), size_class)).or_default();
             held.count = held.count.saturating_add(live.count);
             held.bytes = held.bytes.saturating_add(live.bytes);

@@ -16,12 +16,12 @@ const CURVES: usize = 4096;
 const STEP: u64 = 1_000_000;
 
 /// Takes the state after each event.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Timeline {
     curves: BTreeMap<(ProcessKey, Option<i32>), Line>,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Line {
     step: u64,
     points: Vec<Point>,

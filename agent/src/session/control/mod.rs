@@ -50,7 +50,7 @@ pub(super) enum Control {
     /// Trace those running processes that are chosen, and those that come.
     Choose { reply: Sender<()> },
     /// All probes silent and off, or on again.
-    Switch,
+    Switch { off: bool },
     /// A command will be started from this executable: watch its dynamic linker.
     Prepare {
         executable: PathBuf,
@@ -111,8 +111,6 @@ pub enum AttachFailure {
 pub(super) struct Report {
     /// Library files that were traced.
     pub(super) attached: usize,
-    /// Hits that the kernel ran no program for.
-    pub(super) recursion_misses: u64,
 }
 
 /// How long changes of what a process maps are gathered before it is looked at, where none of
@@ -257,20 +255,16 @@ impl Controller {
                     self.choose();
                     let _ = reply.send(());
                 }
-                Ok(Control::Switch) => self.switch(),
+                Ok(Control::Switch { off }) => self.switch(off),
                 Ok(Control::Task(task)) => self.task(task),
                 Err(RecvTimeoutError::Timeout) => self.look_at_gathered(),
                 Ok(Control::Detach) | Err(RecvTimeoutError::Disconnected) => break,
             }
         }
         let attached = self.attached.len();
-        let recursion_misses = self.programs.recursion_misses();
         Links::detach_all(self.take_links());
         self.detacher.finish();
-        Report {
-            attached,
-            recursion_misses,
-        }
+        Report { attached }
     }
 
     /// All links there are, taken from whoever has them.

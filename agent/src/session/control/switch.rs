@@ -43,11 +43,15 @@ impl Switch {
 }
 
 impl Controller {
-    /// Probes off if they are on, on if they are off.
-    pub(super) fn switch(&mut self) {
-        match self.switch.off_since.take() {
-            None => self.switch_off(),
-            Some(since) => self.switch_on(since),
+    /// Probes off, or on; nothing where they are.
+    pub(super) fn switch(&mut self, off: bool) {
+        match self.switch.off_since {
+            None if off => self.switch_off(),
+            Some(since) if !off => {
+                self.switch.off_since = None;
+                self.switch_on(since);
+            }
+            None | Some(_) => {}
         }
     }
 
