@@ -9,6 +9,7 @@ use std::{
     fs,
     os::unix::{ffi::OsStrExt as _, process::CommandExt as _},
     path::Path,
+    process::Command,
 };
 
 use e2e::{cudasnoop, record, report, succeed, truth_calls, workload_command};
@@ -326,7 +327,7 @@ fn without_a_capability_health_is_answered() {
     assert_eq!(sidecar::get(sidecar.public, "/healthz", "").0, 200);
     let series = sidecar.metrics(Format::OpenMetrics);
     let tracing = series.only("cudasnoop_tracing");
-    assert_eq!(tracing["labels"]["reason"], "privileges");
+    assert_eq!(tracing["labels"]["reason"], "cap_bpf");
     assert_eq!(tracing["value"], 0.0);
     assert_eq!(sidecar.admin("/api/v1/record?seconds=1").0, 503);
     sidecar.end(Signal::SIGTERM);
@@ -373,6 +374,113 @@ fn a_command_is_served_to_its_end_and_its_exit_code_kept() {
         of("cudaFree") as u64
     );
     assert_eq!(of("cudaLaunchKernel"), 0);
+}
+
+/// As in a pod: nobody says what is to be traced, and the server comes later. A rolling recording
+/// goes beside, and says the same.
+#[test]
+#[expect(clippy::float_cmp, reason = "whole numbers, far below 2^53")]
+fn a_process_that_comes_later_and_the_recording_beside() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let program = folder.path().join("comes-later");
+    fs::copy(e2e::workload("mix"), &program).expect("copied");
+    let segments = folder.path().join("segments");
+    let rolling = segments.to_str().expect("UTF-8");
+    let sidecar = Sidecar::start(&[
+        "--exe",
+        "comes-later",
+        "--rolling",
+        rolling,
+        "--disk",
+        "8MiB",
+    ]);
+    let is_ready = || sidecar::get(sidecar.public, "/readyz", "").0 == 200;
+    until(|| is_ready().then_some(())).expect("ready without a process");
+    let mut command = Command::new(&program);
+    command.env("LD_LIBRARY_PATH", e2e::dist().join("fake-cuda"));
+    command.args(["--iterations", "30", "--layer", "both"]);
+    let mut step = Step::start(command, "load,call,exit");
+    let processes = || {
+        sidecar
+            .metrics(Format::OpenMetrics)
+            .sum("cudasnoop_processes", &[])
+    };
+    until(|| (processes() == 1.0).then_some(())).expect("seen");
+    step.go();
+    let probed = |library: &str| {
+        let series = sidecar.metrics(Format::OpenMetrics);
+        series.sum("cudasnoop_probes_attached", &[("library", library)]) > 50.0
+    };
+    until(|| (probed("libcudart.so.12") && probed("libcuda.so.1")).then_some(())).expect("probed");
+    step.go();
+    let truth = step.report();
+    let mallocs = number(&Value::from(truth_calls(&truth)["cudaMalloc"]));
+    let counted = || {
+        let series = sidecar.metrics(Format::OpenMetrics);
+        series.sum("cudasnoop_api_calls_total", &[("api", "cudaMalloc")])
+    };
+    until(|| (counted() == mallocs).then_some(())).expect("all are counted");
+    let series = sidecar.metrics(Format::Prometheus);
+    assert_eq!(series.sum("cudasnoop_recording_writing", &[]), 1.0);
+    assert_eq!(
+        series.sum("cudasnoop_recording_budget_bytes", &[]),
+        8_388_608.0
+    );
+    sidecar.end(Signal::SIGTERM);
+    let files: Vec<_> = fs::read_dir(&segments)
+        .expect("segments")
+        .map(|entry| entry.expect("an entry").path())
+        .filter(|path| {
+            path.extension()
+                .is_some_and(|extension| extension == "arrows")
+        })
+        .collect();
+    let [segment] = files.as_slice() else {
+        panic!("{files:?}");
+    };
+    e2e::assert_same_calls(&report(segment), &truth);
+}
+
+/// Off, nothing is counted and readiness stays; on, calls are seen again.
+#[test]
+#[expect(clippy::float_cmp, reason = "whole numbers, far below 2^53")]
+fn probes_off_and_on_by_request() {
+    let mut step = Step::start(workload_command("mix"), "call,exit");
+    let sidecar = Sidecar::start(&["-p", &step.pid()]);
+    sidecar.is_traced(&step.pid());
+    let state = |(status, text): (u16, Vec<u8>)| {
+        assert_eq!(status, 200);
+        let state: Value = serde_json::from_slice(&text).expect("JSON");
+        assert_eq!(state["schema"], "cudasnoop.probes/1");
+        state["on"].as_bool().expect("a truth value")
+    };
+    let put = |path| sidecar::request("PUT", sidecar.admin, path, "");
+    assert!(state(sidecar.admin("/api/v1/probes")));
+    assert_eq!(
+        sidecar.admin("/api/v1/probes/off").0,
+        405,
+        "to look changes nothing"
+    );
+    assert!(!state(put("/api/v1/probes/off")));
+    sidecar.says("all probes are off");
+    let series = sidecar.metrics(Format::OpenMetrics);
+    let off = [("reason", "switched_off")];
+    assert_eq!(
+        series.only("cudasnoop_tracing")["labels"]["reason"],
+        off[0].1
+    );
+    assert_eq!(sidecar::get(sidecar.public, "/readyz", "").0, 200);
+    assert!(state(put("/api/v1/probes/on")));
+    sidecar.says("all probes are on");
+    step.go();
+    let truth = step.report();
+    let mallocs = number(&Value::from(truth_calls(&truth)["cudaMalloc"]));
+    let counted = || {
+        let series = sidecar.metrics(Format::OpenMetrics);
+        series.sum("cudasnoop_api_calls_total", &[("api", "cudaMalloc")])
+    };
+    until(|| (counted() == mallocs).then_some(())).expect("all are counted");
+    sidecar.end(Signal::SIGTERM);
 }
 
 #[test]

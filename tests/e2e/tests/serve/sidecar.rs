@@ -41,6 +41,16 @@ pub(crate) fn until<T>(mut ask: impl FnMut() -> Option<T>) -> Option<T> {
 
 /// The answer's status and body.
 pub(crate) fn get(address: SocketAddr, path: &str, headers: &str) -> (u16, Vec<u8>) {
+    request("GET", address, path, headers)
+}
+
+/// Likewise, by another method.
+pub(crate) fn request(
+    method: &str,
+    address: SocketAddr,
+    path: &str,
+    headers: &str,
+) -> (u16, Vec<u8>) {
     let mut stream = TcpStream::connect(address).expect("connected");
     stream.set_read_timeout(Some(PATIENCE)).expect("set");
     let host = if headers.contains("Host:") {
@@ -49,7 +59,7 @@ pub(crate) fn get(address: SocketAddr, path: &str, headers: &str) -> (u16, Vec<u
         format!("Host: {address}\r\n")
     };
     // Version 1.0: the body comes as it is, and ends with the connection.
-    write!(stream, "GET {path} HTTP/1.0\r\n{host}{headers}\r\n").expect("sent");
+    write!(stream, "{method} {path} HTTP/1.0\r\n{host}{headers}\r\n").expect("sent");
     let mut answer = Vec::new();
     stream.read_to_end(&mut answer).expect("an answer");
     let end = answer
@@ -133,6 +143,11 @@ impl Sidecar {
         let (child, lines) = run(command);
         wait_for(&lines, "is traced");
         Recorder(child)
+    }
+
+    /// Waits until it says this.
+    pub(crate) fn says(&self, words: &str) {
+        wait_for(&self.lines, words);
     }
 
     /// Waits until this process is traced.
