@@ -6,7 +6,7 @@ use trace::Fact;
 use super::{AttachFailure, Controller};
 use crate::{
     attach::{AttachError, Links, Scope},
-    discover::Found,
+    discover::{Found, Process},
     kernel::AttachMode,
 };
 
@@ -18,6 +18,8 @@ impl Controller {
                     process.keep(found.clone());
                 }
             }
+            // It has ended meanwhile: children that do little live for less than that takes.
+            Err(error) if Process::open(pid).is_err() => tracing::debug!("process {pid}: {error}"),
             Err(error) => tracing::warn!("process {pid}: {error}"),
         }
     }

@@ -5,6 +5,15 @@ use trace::Fact;
 use super::{Controller, Traced};
 use crate::discover::{self, MappedFile, Mappings, Process, ProcessError};
 
+/// Whether a process cannot have called CUDA: it maps none of its libraries.
+pub(super) fn has_not_called(pid: u32) -> bool {
+    let mappings = Process::open(pid).and_then(|process| Mappings::read(&process));
+    mappings.is_ok_and(|mappings| {
+        let mut files = mappings.files().iter();
+        !files.any(MappedFile::is_named_like_cuda)
+    })
+}
+
 impl Controller {
     /// Traces all running processes that are chosen.
     pub(super) fn choose(&mut self) {
@@ -50,9 +59,7 @@ impl Controller {
 
     fn adopt(&mut self, pid: u32, timestamp: u64) -> Result<(), super::AttachFailure> {
         let process = Process::open(pid)?;
-        // What maps no library of CUDA's has not called one.
-        let mappings = Mappings::read(&process)?;
-        let from_start = !mappings.files().iter().any(MappedFile::is_named_like_cuda);
+        let from_start = has_not_called(pid);
         let facts = process.facts(from_start)?;
         let scope = self.scope_of(&process);
         self.target(pid, scope)?;
@@ -68,6 +75,14 @@ impl Controller {
         self.look(pid, Some(timestamp))?;
         // A library may have come between the look and the watch.
         self.gathering.entry(pid).or_insert(timestamp);
+        // Children that it had before it was a target: later ones the kernel tells of.
+        for child in process.children().unwrap_or_default() {
+            if !self.processes.contains_key(&child)
+                && let Err(error) = self.adopt(child, timestamp)
+            {
+                tracing::debug!("process {child} is not traced: {error}");
+            }
+        }
         Ok(())
     }
 

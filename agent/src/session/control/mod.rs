@@ -20,6 +20,7 @@ use std::{
 
 use agent_common::{Family, Layer, OWN_LINKS};
 use aya::maps::{HashMap as BpfHashMap, MapData};
+use choose::has_not_called;
 use hold::Held;
 pub(super) use hold::release;
 use thiserror::Error;
@@ -392,9 +393,8 @@ impl Controller {
         };
         // The agent's own child is the command, about to exec.
         let is_command = parent == std::process::id();
-        // A start that was missed in the parent is missed in the child; a child that needs
-        // links of its own may call before it has them.
-        let from_start = (from_start || is_command) && scope == Scope::All;
+        // A start that was missed in the parent is missed in the child.
+        let from_start = from_start || is_command;
         self.processes.insert(
             child,
             Traced {
@@ -426,7 +426,7 @@ impl Controller {
     }
 
     fn executed(&mut self, pid: u32, timestamp: u64) {
-        let from_start = self.is_command;
+        let from_start = self.is_command || has_not_called(pid);
         let Some(process) = self.processes.get_mut(&pid) else {
             return;
         };

@@ -29,8 +29,8 @@ impl Controller {
         match Linker::of_process(process) {
             Ok(Some(linker)) => return self.watch(linker, self.scope(pid), Some(pid)),
             Ok(None) => tracing::debug!("process {pid} has no dynamic linker"),
-            // It has ended: there is nothing left to watch, and links on all processes have seen it.
-            Err(error) if self.scope(pid) == Scope::All && Process::open(pid).is_err() => {
+            // It has ended: there is nothing left to watch.
+            Err(error) if Process::open(pid).is_err() => {
                 tracing::debug!("process {pid} is not watched: {error}");
             }
             Err(error) => self.unwatched(pid, &error.to_string()),
@@ -80,6 +80,9 @@ impl Controller {
             }
             (Ok(links), _, _) => {
                 self.shared_linkers.insert(identity, (linker, links));
+            }
+            (Err(error), _, Some(pid)) if Process::open(pid).is_err() => {
+                tracing::debug!("process {pid} is not watched: {error}");
             }
             (Err(error), _, _) => self.unwatched(pid.unwrap_or(0), &error.to_string()),
         }
