@@ -4,6 +4,8 @@ mod attach;
 mod choose;
 mod hold;
 mod known;
+mod life;
+mod look;
 mod switch;
 mod watch;
 
@@ -20,22 +22,15 @@ use std::{
 
 use agent_common::{Family, Layer, OWN_LINKS};
 use aya::maps::{HashMap as BpfHashMap, MapData};
-use choose::has_not_called;
 use hold::Held;
 pub(super) use hold::release;
 use thiserror::Error;
 use trace::{Fact, fact};
 
-use super::{
-    Options, SessionError, Target, clock, drain::Inbox, enrich::fact_event, names::Snapshot,
-    stop::Stop,
-};
+use super::{Options, SessionError, Target, clock, drain::Inbox, enrich::fact_event, stop::Stop};
 use crate::{
     attach::{AttachError, Detacher, Links, Scope, Sites},
-    discover::{
-        FileIdentity, Found, Libraries, Linker, MappedIdentity, Mappings, Process, ProcessError,
-        Seen, Selection,
-    },
+    discover::{FileIdentity, Found, Libraries, Linker, Process, ProcessError, Seen, Selection},
     kernel::AttachMode,
     programs::{LoadError, Programs},
 };
@@ -380,97 +375,6 @@ impl Controller {
         }
     }
 
-    /// A child maps what its parent maps: probes go there before anything is looked at.
-    fn forked(&mut self, parent: u32, child: u32, timestamp: u64) {
-        let (from_start, watched, found) = self
-            .processes
-            .get(&parent)
-            .map(|parent| (parent.from_start, parent.watched, parent.found.clone()))
-            .unwrap_or_default();
-        let scope = match (self.scope(parent), NonZeroU32::new(child)) {
-            (Scope::Process(_), Some(child)) => Scope::Process(child),
-            (Scope::Process(_) | Scope::All, _) => Scope::All,
-        };
-        // The agent's own child is the command, about to exec.
-        let is_command = parent == std::process::id();
-        // A start that was missed in the parent is missed in the child.
-        let from_start = from_start || is_command;
-        self.processes.insert(
-            child,
-            Traced {
-                from_start,
-                watched,
-                ..Traced::new(scope)
-            },
-        );
-        if let Err(error) = self.target(child, scope) {
-            tracing::warn!("{error}");
-        }
-        for found in &found {
-            self.attach_or_warn(child, found, None);
-        }
-        if scope != Scope::All && !found.is_empty() {
-            self.gap(
-                child,
-                "forked: its calls before it had probes of its own",
-                timestamp,
-            );
-        }
-        if is_command {
-            return;
-        }
-        self.announce_process(child, from_start);
-        if let Ok(process) = Process::open(child) {
-            self.watch_process(&process);
-        }
-    }
-
-    fn executed(&mut self, pid: u32, timestamp: u64) {
-        let from_start = self.is_command || has_not_called(pid);
-        let Some(process) = self.processes.get_mut(&pid) else {
-            return;
-        };
-        process.from_start = from_start;
-        process.seen = Seen::default();
-        process.found.clear();
-        self.announce_process(pid, from_start);
-        if let Ok(process) = Process::open(pid) {
-            self.expect_libraries(&process, timestamp);
-            let watched = self.watch_process(&process);
-            if let Some(process) = self.processes.get_mut(&pid) {
-                process.watched = watched;
-            }
-        }
-        // A program that our linker probe is too late for has its libraries by now.
-        self.gathering.entry(pid).or_insert_with(clock::monotonic);
-    }
-
-    fn exited(&mut self, pid: u32) {
-        self.gathering.remove(&pid);
-        let _ = self.targets.remove(&pid);
-        if let Some(process) = self.processes.remove(&pid) {
-            self.detacher.detach(process.links.into_values());
-        }
-        self.leave_shared_links();
-        let _ = self.inbox.send(Inbox::Gone { pid });
-        if self.ends_with_processes && self.processes.is_empty() {
-            self.stop.request();
-        }
-    }
-
-    fn mapped(&mut self, pid: u32, timestamp: u64) {
-        self.gathering.remove(&pid);
-        if let Err(error) = self.look(pid, Some(timestamp)) {
-            tracing::warn!("process {pid}: {error}");
-        }
-    }
-
-    fn look_at_gathered(&mut self) {
-        for (pid, timestamp) in std::mem::take(&mut self.gathering) {
-            self.mapped(pid, timestamp);
-        }
-    }
-
     /// The process stands stopped until it is continued, come what may.
     fn held(&mut self, pid: u32, tid: u32, timestamp: u64) {
         let held = Held {
@@ -484,88 +388,6 @@ impl Controller {
         drop(held);
         let duration = clock::monotonic().saturating_sub(timestamp);
         self.fact(pid, tid, &Fact::Hold { duration });
-    }
-
-    /// Where links of each process are the rule, those on all processes go with the last process
-    /// that needs them: until then, others on the same files pay for them.
-    fn leave_shared_links(&mut self) {
-        let needed = self.mode != AttachMode::Scoped
-            || self
-                .processes
-                .values()
-                .any(|process| process.scope == Scope::All);
-        if !needed {
-            let shared = self.shared.drain().map(|(_, (_, links))| links);
-            let linkers = self.shared_linkers.drain().map(|(_, (_, links))| links);
-            self.detacher.detach(shared.chain(linkers));
-        }
-    }
-
-    /// Looks at what the process maps and attaches to what is new; says whether it has a CUDA
-    /// library. `since`: when calls may have begun that were not seen.
-    fn look(&mut self, pid: u32, since: Option<u64>) -> Result<bool, AttachFailure> {
-        let process = match Process::open(pid) {
-            Ok(process) => process,
-            // It may end at any time.
-            Err(ProcessError::NoSuchProcess { .. } | ProcessError::Ended { .. }) => {
-                return Ok(false);
-            }
-            Err(error) => return Err(error.into()),
-        };
-        let Some(traced) = self.processes.get(&pid) else {
-            return Ok(false);
-        };
-        let mappings = Mappings::read(&process)?;
-        let mut seen = traced.seen.clone();
-        let gone = seen.forget_unmapped(&mappings);
-        self.unloaded(pid, &gone);
-        let scan = self.libraries.scan(&process, &mappings, &mut seen);
-        for failure in &scan.failures {
-            tracing::warn!("process {pid}: not looked into: {failure}");
-        }
-        let anything_new = !scan.found.is_empty();
-        for found in scan.found {
-            self.attach(pid, &found, since)?;
-            let Some(process) = self.processes.get_mut(&pid) else {
-                return Ok(false);
-            };
-            process.keep(found);
-        }
-        if let Ok(program) = process.program() {
-            let _ = self.inbox.send(Inbox::Mapped(Snapshot {
-                pid,
-                program,
-                mappings,
-            }));
-        }
-        let Some(traced) = self.processes.get_mut(&pid) else {
-            return Ok(false);
-        };
-        traced.seen = seen;
-        if anything_new && let Ok(executable) = process.executable_identity() {
-            self.executables.loads(executable, &traced.found);
-        }
-        Ok(traced.has_cuda())
-    }
-
-    /// Files that a process has unmapped: its links on them go.
-    fn unloaded(&mut self, pid: u32, gone: &[MappedIdentity]) {
-        let Some(process) = self.processes.get_mut(&pid) else {
-            return;
-        };
-        for file in gone {
-            let Some(at) = process
-                .found
-                .iter()
-                .position(|found| found.mapped == Some(*file))
-            else {
-                continue;
-            };
-            let found = process.found.swap_remove(at);
-            tracing::debug!("process {pid} has unloaded {}", found.path.display());
-            let links = process.links.remove(&found.library.identity());
-            self.detacher.detach(links);
-        }
     }
 
     fn gap(&self, pid: u32, reason: &str, since: u64) {

@@ -1,0 +1,89 @@
+//! Looking at what a process maps.
+
+use super::{AttachFailure, Controller};
+use crate::{
+    discover::{MappedIdentity, Mappings, Process, ProcessError},
+    session::{drain::Inbox, names::Snapshot},
+};
+
+impl Controller {
+    pub(super) fn mapped(&mut self, pid: u32, timestamp: u64) {
+        self.gathering.remove(&pid);
+        if let Err(error) = self.look(pid, Some(timestamp)) {
+            tracing::warn!("process {pid}: {error}");
+        }
+    }
+
+    pub(super) fn look_at_gathered(&mut self) {
+        for (pid, timestamp) in std::mem::take(&mut self.gathering) {
+            self.mapped(pid, timestamp);
+        }
+    }
+
+    /// Looks at what the process maps and attaches to what is new; says whether it has a CUDA
+    /// library. `since`: when calls may have begun that were not seen.
+    pub(super) fn look(&mut self, pid: u32, since: Option<u64>) -> Result<bool, AttachFailure> {
+        let process = match Process::open(pid) {
+            Ok(process) => process,
+            // It may end at any time.
+            Err(ProcessError::NoSuchProcess { .. } | ProcessError::Ended { .. }) => {
+                return Ok(false);
+            }
+            Err(error) => return Err(error.into()),
+        };
+        let Some(traced) = self.processes.get(&pid) else {
+            return Ok(false);
+        };
+        let mappings = Mappings::read(&process)?;
+        let mut seen = traced.seen.clone();
+        let gone = seen.forget_unmapped(&mappings);
+        self.unloaded(pid, &gone);
+        let scan = self.libraries.scan(&process, &mappings, &mut seen);
+        for failure in &scan.failures {
+            tracing::warn!("process {pid}: not looked into: {failure}");
+        }
+        let anything_new = !scan.found.is_empty();
+        for found in scan.found {
+            self.attach(pid, &found, since)?;
+            let Some(process) = self.processes.get_mut(&pid) else {
+                return Ok(false);
+            };
+            process.keep(found);
+        }
+        if let Ok(program) = process.program() {
+            let _ = self.inbox.send(Inbox::Mapped(Snapshot {
+                pid,
+                program,
+                mappings,
+            }));
+        }
+        let Some(traced) = self.processes.get_mut(&pid) else {
+            return Ok(false);
+        };
+        traced.seen = seen;
+        if anything_new && let Ok(executable) = process.executable_identity() {
+            self.executables.loads(executable, &traced.found);
+        }
+        Ok(traced.has_cuda())
+    }
+
+    /// Files that a process has unmapped: its links on them go.
+    pub(super) fn unloaded(&mut self, pid: u32, gone: &[MappedIdentity]) {
+        let Some(process) = self.processes.get_mut(&pid) else {
+            return;
+        };
+        for file in gone {
+            let Some(at) = process
+                .found
+                .iter()
+                .position(|found| found.mapped == Some(*file))
+            else {
+                continue;
+            };
+            let found = process.found.swap_remove(at);
+            tracing::debug!("process {pid} has unloaded {}", found.path.display());
+            let links = process.links.remove(&found.library.identity());
+            self.detacher.detach(links);
+        }
+    }
+}
