@@ -9,8 +9,10 @@ use crate::{
 impl Controller {
     pub(super) fn mapped(&mut self, pid: u32, timestamp: u64) {
         self.gathering.remove(&pid);
-        if let Err(error) = self.look(pid, Some(timestamp)) {
-            tracing::warn!("process {pid}: {error}");
+        match self.look(pid, Some(timestamp)) {
+            Ok(_) => {}
+            Err(error) if Process::open(pid).is_err() => tracing::debug!("process {pid}: {error}"),
+            Err(error) => tracing::warn!("process {pid}: {error}"),
         }
     }
 
@@ -40,7 +42,12 @@ impl Controller {
         self.unloaded(pid, &gone);
         let scan = self.libraries.scan(&process, &mappings, &mut seen);
         for failure in &scan.failures {
-            tracing::warn!("process {pid}: not looked into: {failure}");
+            if Process::open(pid).is_ok() {
+                tracing::warn!("process {pid}: not looked into: {failure}");
+            } else {
+                // It has ended meanwhile.
+                tracing::debug!("process {pid}: not looked into: {failure}");
+            }
         }
         let anything_new = !scan.found.is_empty();
         for found in scan.found {

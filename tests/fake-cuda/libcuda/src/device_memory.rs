@@ -1,4 +1,4 @@
-//! How a device hands out memory, measured on an H100 with driver 580: 2 MiB pages; blocks of
+//! How a device hands out memory, measured on an H100 and an H200 with driver 580: 2 MiB pages; blocks of
 //! less than a page share pages, others have whole pages of their own.
 //!
 //! Pure bookkeeping over addresses: nothing here is ever dereferenced.
