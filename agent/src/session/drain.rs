@@ -23,6 +23,7 @@ use super::{
     control::{Control, Task, release},
     enrich::{Enricher, fact_event},
     names::Snapshot,
+    priority,
     stop::Stop,
 };
 use crate::sink::{Sink, SinkError, Summary};
@@ -55,22 +56,6 @@ const IDLE_WAIT: Duration = Duration::from_millis(50);
 const TICK: Duration = Duration::from_millis(250);
 /// How often the clocks are read.
 const CLOCK_INTERVAL: Duration = Duration::from_secs(30);
-
-/// How much the drain goes before others: a program with more threads than processors fills the
-/// ring while the drain waits for its turn. (8 threads in each of 4 processes at full speed on 2
-/// processors: 4 of 15 recordings lost records without, none with it.)
-const NICENESS: libc::c_int = -10;
-
-/// Puts the calling thread before others, where that is allowed (`CAP_SYS_NICE`).
-fn go_first() {
-    // SAFETY: no memory is passed. 0 stands for the calling thread alone, as priorities are one
-    // thread's on Linux (setpriority(2)).
-    let result = unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, NICENESS) };
-    if result != 0 {
-        let error = io::Error::last_os_error();
-        tracing::debug!("the drain runs at the usual priority: {error}");
-    }
-}
 
 /// Empties the ring.
 pub(super) struct Drain {
@@ -130,7 +115,7 @@ impl Drain {
             sink,
             stop,
         } = self;
-        go_first();
+        priority::go_first();
         let outlet = Outlet {
             sink,
             stop,

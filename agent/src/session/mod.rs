@@ -13,6 +13,7 @@ mod devices;
 mod drain;
 mod enrich;
 mod names;
+mod priority;
 mod probe_switch;
 mod stop;
 

@@ -27,7 +27,9 @@ pub(super) use hold::release;
 use thiserror::Error;
 use trace::{Fact, fact};
 
-use super::{Options, SessionError, Target, clock, drain::Inbox, enrich::fact_event, stop::Stop};
+use super::{
+    Options, SessionError, Target, clock, drain::Inbox, enrich::fact_event, priority, stop::Stop,
+};
 use crate::{
     attach::{AttachError, Detacher, Links, Scope, Sites},
     discover::{FileIdentity, Found, Libraries, Linker, Process, ProcessError, Seen, Selection},
@@ -233,6 +235,7 @@ impl Controller {
 
     /// Does what it is asked until told to detach.
     pub(super) fn run(mut self, requests: &Receiver<Control>) -> Report {
+        priority::go_first();
         loop {
             let request = if self.gathering.is_empty() {
                 requests.recv().map_err(|_| RecvTimeoutError::Disconnected)
