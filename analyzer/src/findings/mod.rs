@@ -1,0 +1,102 @@
+//! What a recording means for a person who has to act: [`Finding`]s.
+//!
+//! Figures first, judgement after: the collectors of [`crate::report`] and its siblings count,
+//! and the files here judge what was counted, one family a file, without seeing a row. A
+//! finding is claimed only by numbers that it shows, and says what it cannot know.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+use serde_json::Number;
+
+/// What a person is told: a claim, what it rests on, and what to do.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Finding {
+    /// The kind of finding, as docs/findings.md lists it, and whom it is about: `leak.growth:4711:0`.
+    /// The same cause in a later recording of the same process has the same id.
+    pub id: String,
+    /// What it is about.
+    pub family: Family,
+    /// How urgent it is.
+    pub severity: Severity,
+    /// One sentence.
+    pub claim: String,
+    /// The numbers that the claim rests on. A key ends in its unit: `_bytes`, `_ns`, `_ratio`,
+    /// `_per_second`; a count has none.
+    pub numbers: BTreeMap<&'static str, Number>,
+    /// How sure the claim is.
+    pub confidence: Confidence,
+    /// Where in the recording it is to be seen.
+    pub evidence: Vec<Evidence>,
+    /// What the recording cannot tell about it, a sentence each.
+    pub unknowns: Vec<String>,
+    /// What to do, with the setting by name and why it helps.
+    pub next_step: String,
+}
+
+/// What a finding is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Family {
+    /// Memory that grows and does not come back.
+    Leak,
+    /// Memory that is free and cannot be used.
+    Fragmentation,
+    /// A request that found no memory.
+    Oom,
+    /// Copies between host and device.
+    Transfer,
+    /// Waiting for the device.
+    Sync,
+    /// Kernel launches.
+    Launch,
+    /// PyTorch's caching allocator.
+    Allocator,
+    /// A call that failed.
+    Error,
+    /// The recording itself.
+    Recording,
+}
+
+/// How urgent a finding is, the most urgent first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Severity {
+    /// The program failed or is about to.
+    Critical,
+    /// It loses memory or time that a person can get back.
+    Warning,
+    /// Worth knowing.
+    Info,
+}
+
+/// How sure a claim is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Confidence {
+    /// The recording is whole where it counts, and the numbers leave no other reading.
+    High,
+    /// The numbers say so; another reading is possible, and named in the unknowns.
+    Medium,
+    /// A hint: events were lost, or the recording began late.
+    Low,
+}
+
+/// Where in a recording something is to be seen: the rows that have all that is given.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Evidence {
+    /// What is to be seen there.
+    pub what: String,
+    /// The process.
+    pub pid: Option<u32>,
+    /// The device's ordinal in that process.
+    pub device: Option<i32>,
+    /// The function.
+    pub api: Option<String>,
+    /// The file that called.
+    pub caller: Option<String>,
+    /// From this time on, ns of `CLOCK_MONOTONIC`.
+    pub from_ns: Option<u64>,
+    /// Up to this time.
+    pub to_ns: Option<u64>,
+}
