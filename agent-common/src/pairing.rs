@@ -54,17 +54,17 @@ pub struct ThreadState {
     pub flags: u32,
     /// How many of `calls` are pending.
     pub depth: u32,
-    /// Site index plus one of a runtime launch, probed at entry only, whose driver launch
-    /// has not been seen yet; 0 for none.
-    pub launch_site: u32,
+    /// Site index plus one of the runtime call, probed at entry only, that was entered last; 0 for
+    /// none, and once a launch's driver launch has been seen.
+    pub runtime_site: u32,
     /// How often probes had fallen silent or come back when the thread was last seen: what is
     /// pending from before can have returned unseen.
     pub silences: u32,
-    /// That launch's probe address.
-    pub launch_ip: u64,
-    /// That launch's stack pointer at entry.
-    pub launch_stack_pointer: u64,
-    /// That launch's host stub.
+    /// That call's probe address.
+    pub runtime_ip: u64,
+    /// That call's stack pointer at entry.
+    pub runtime_stack_pointer: u64,
+    /// The host stub, if it is a launch.
     pub launch_function: u64,
     /// The calls, outermost first.
     pub calls: [Pending; MAX_DEPTH as usize],

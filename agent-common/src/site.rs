@@ -42,7 +42,7 @@ pub struct Site {
     /// Its [`crate::Layer`], as a number.
     pub layer: u8,
     /// Its [`crate::Probe`], as a number; `Entry` functions become `Return` under
-    /// `--launch-returns`.
+    /// `--launch-returns`, and all become `Entry` where returns are not probed.
     pub probe: u8,
     /// A [`Twin`].
     pub twin: u8,

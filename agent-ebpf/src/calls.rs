@@ -14,6 +14,7 @@ use crate::{
     capture,
     emit::{self, Weight},
     hit::{self, Hit, args, count, now, read, stack_pointer},
+    launch,
     log::debug,
     maps::COUNTERS,
     values,
@@ -39,7 +40,8 @@ macro_rules! entry_programs {
 }
 pub(crate) use entry_programs;
 
-/// Takes note of a call that its return will report. `fill` puts its values in place, as in
+/// Takes note of a call that its return will report; where only entries are probed, reports it.
+/// `fill` puts its values in place, as in
 /// [`Pending::args`], and gives the flags of what could not be read.
 #[inline(always)]
 pub(crate) fn enter(
@@ -54,9 +56,20 @@ pub(crate) fn enter(
     };
     let sp = stack_pointer(ctx);
     leave_dead_calls(thread, sp);
-    let around = around(thread, hit.site.layer, hit.site.effect);
+    let alone = hit.site.probe == Probe::Entry as u8;
+    let around = if alone {
+        Around {
+            folds: launch::is_inside_lone(ctx, hit, thread),
+            parent: 0,
+        }
+    } else {
+        around(thread, hit.site.layer, hit.site.effect)
+    };
     if around.folds {
         count!(hit.counters, folded, 1);
+        if alone {
+            return;
+        }
     } else {
         count!(hit.counters, made, 1);
     }
@@ -83,6 +96,14 @@ pub(crate) fn enter(
         let (caller, unread) = caller(ctx, unread);
         call.caller = caller;
         call.flags = unread | site_flags(hit.site);
+    }
+    if alone {
+        // Nobody will tell of its return: what is known now is all there will be, and the place
+        // among the pending calls is free again.
+        let call = &thread.calls[(depth % MAX_DEPTH) as usize];
+        let kind = RecordKind::Call;
+        emit::call(thread, kind, Weight::Call, call, 0, 0, hit.counters);
+        return;
     }
     if !around.folds && hit.site.probe == Probe::EntryAndReturn as u8 {
         let call = &thread.calls[(depth % MAX_DEPTH) as usize];

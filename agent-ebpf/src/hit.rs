@@ -88,7 +88,7 @@ impl Hit {
             let thread = unsafe { &mut *thread };
             if thread.silences != self.silences {
                 thread.silences = self.silences;
-                thread.launch_site = 0;
+                thread.runtime_site = 0;
                 calls::abandon_all(thread);
             }
             return Some(thread);

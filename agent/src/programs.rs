@@ -27,6 +27,12 @@ use crate::{
     ring_fill::RingFill,
 };
 
+#[cfg(not(target_arch = "x86_64"))]
+compile_error!(
+    "cudasnoop traces on x86-64 alone: the probe table has the places of arguments in that ABI, and \
+     uprobes have crashed arm64 hosts with GPUs; the analyzer builds anywhere"
+);
+
 /// The object that `agent-ebpf` compiles to.
 static OBJECT: &[u8] = aya::include_bytes_aligned!(env!("CUDASNOOP_EBPF_OBJECT_PATH"));
 

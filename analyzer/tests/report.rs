@@ -283,7 +283,7 @@ fn a_window_selects_calls_by_entry_and_memory_by_its_end() {
     let before = 512 + (2 << 20) + (2 << 20) + (20 << 20) + (1 << 30);
     assert_eq!(
         (memory.peak_bytes, memory.live_bytes),
-        (before, before - (20 << 20))
+        (Some(before), Some(before - (20 << 20)))
     );
     assert!(report.processes.iter().all(|process| process.pid == ENGINE));
     assert!(report.in_flight.is_empty(), "entered after the window");

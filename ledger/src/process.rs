@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use agent_common::{ApiId, Shape};
+use agent_common::{ApiId, Probe, Shape};
 use serde::{Deserialize, Serialize};
 use trace::{Event, Kind, fact};
 
@@ -152,6 +152,14 @@ impl Process {
         self.info.as_ref().is_some_and(|info| info.from_start)
     }
 
+    /// Whether its calls were probed at return, so that what they did to memory is known. PyTorch's
+    /// reports are, in any case.
+    pub fn has_returns(&self) -> bool {
+        self.info
+            .as_ref()
+            .is_none_or(|info| info.entry_only.is_none())
+    }
+
     /// The first the ledger heard of it.
     pub const fn started(&self) -> Moment {
         self.started
@@ -234,6 +242,10 @@ impl Process {
         let Some(operation) = Operation::of(api.effect) else {
             return;
         };
+        // Probed at its entry alone: whether it did anything, nobody knows.
+        if event.kind == Kind::Call && event.result.is_none() && api.probe != Probe::Entry {
+            return;
+        }
         if let Operation::GiveBack(what) = operation {
             match event.kind {
                 Kind::Begin => self.give_back_begun(what, event),

@@ -100,6 +100,10 @@ pub struct Process {
     /// The uid of its Kubernetes pod, from its cgroup. `None` where the cgroup does not tell.
     #[serde(default)]
     pub pod_uid: Option<String>,
+    /// Why its calls were probed at entry alone: they are counted, but results, durations and what
+    /// they did to memory are not known. `None`: returns were probed, too.
+    #[serde(default)]
+    pub entry_only: Option<String>,
 }
 
 /// A library file with probes on it.

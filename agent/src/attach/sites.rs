@@ -58,10 +58,12 @@ impl Sites {
         Ok(index)
     }
 
-    /// Sets the sites of those of a library's points that are traced; gives each with its index.
+    /// Sets the sites of those of a library's points that are traced, `entry_only` or where the
+    /// table has them; gives each with its index.
     pub fn add_library(
         &mut self,
         library: &Library,
+        entry_only: bool,
         is_traced: impl Fn(ApiId) -> bool,
     ) -> Result<Vec<Placed>, SiteError> {
         let mut placed = Vec::new();
@@ -69,11 +71,14 @@ impl Sites {
             let Some(api) = point.api.api() else {
                 continue;
             };
-            let returns =
+            let has_return =
                 api.probe != Probe::Entry || (self.launch_returns && api.effect == Effect::Launch);
+            let returns = has_return && !entry_only;
             let mut site = point.site;
             if returns && api.probe == Probe::Entry {
                 site.probe = Probe::Return as u8;
+            } else if !returns {
+                site.probe = Probe::Entry as u8;
             }
             let index = self.add(site)?;
             placed.push(Placed {

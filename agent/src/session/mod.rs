@@ -37,6 +37,7 @@ pub use probe_switch::ProbeSwitch;
 pub use stop::Stop;
 
 use crate::{
+    attach::EntryOnly,
     discover::Selection,
     doctor::{Locked, Locks},
     kernel::{AttachMode, Features, Release, open_files},
@@ -83,6 +84,8 @@ pub struct Options {
     pub count_only: bool,
     /// Probe launches at return, too.
     pub launch_returns: bool,
+    /// Which processes are probed at entries alone.
+    pub entry_only: EntryOnly,
     /// Kernel names are wanted in the line of the call itself.
     pub names_at_once: bool,
     /// End after this long.
@@ -148,6 +151,8 @@ pub struct Outcome {
     pub summary: Summary,
     /// Library files that were traced.
     pub libraries: usize,
+    /// Processes were probed at entries alone: the counts of errors, bytes and time lack theirs.
+    pub entries_only: bool,
 }
 
 /// What the kernel's side says of itself.
@@ -236,7 +241,7 @@ pub fn run(
 
     // Whatever happened: probes off, ring emptied, files whole.
     let _ = control_tx.send(Control::Detach);
-    let libraries = controller
+    let control = controller
         .join()
         .map_err(|_| SessionError::Panicked("control"))?;
     let totals = account::totals(&state)?;
@@ -250,7 +255,8 @@ pub fn run(
         totals,
         in_flight,
         summary: summary?,
-        libraries: libraries.attached,
+        libraries: control.attached,
+        entries_only: control.entries_only,
     })
 }
 

@@ -175,7 +175,9 @@ impl Collector {
             memory,
             torch: allocator
                 .map(|allocator| torch::report(allocator, memory.as_ref(), self.fit, now)),
-            driver: device.map(|device| driver::report(process, ordinal, device, limits, caller)),
+            driver: device
+                .filter(|_| process.has_returns())
+                .map(|device| driver::report(process, ordinal, device, limits, caller)),
         }
     }
 }

@@ -268,17 +268,18 @@ impl Collector {
         let reading = device.and_then(ledger::Device::reading);
         let bytes = |kind| device.map_or(0, |device| device.of_kind(kind).bytes);
         let at_peak = |kind: MemoryKind| device.map_or(0, |device| device.at_peak(kind));
+        let known = |value: u64| process.has_returns().then_some(value);
         Device {
             device: ordinal,
             uuid: uuid.cloned(),
-            live_bytes: live.bytes,
-            live_count: live.count,
-            held_bytes: device.map_or(0, ledger::Device::held_bytes),
-            waste_bytes: device.map_or(0, ledger::Device::waste_bytes),
-            peak_bytes: peak.bytes,
+            live_bytes: known(live.bytes),
+            live_count: known(live.count),
+            held_bytes: known(device.map_or(0, ledger::Device::held_bytes)),
+            waste_bytes: known(device.map_or(0, ledger::Device::waste_bytes)),
+            peak_bytes: known(peak.bytes),
             peak_ns: (peak.bytes > 0).then_some(peak.at.timestamp),
-            by_kind: Kinds::of(bytes),
-            peak_by_kind: Kinds::of(at_peak),
+            by_kind: process.has_returns().then(|| Kinds::of(bytes)),
+            peak_by_kind: process.has_returns().then(|| Kinds::of(at_peak)),
             unattributed_bytes: reading.and_then(|reading| reading.unattributed()),
             unattributed_at_ns: reading.map(|reading| reading.at.timestamp),
             torch: allocator.map(Torch::of),
@@ -334,10 +335,10 @@ fn is_used(device: &Device) -> bool {
         torch,
         holders,
     } = device;
-    *peak_bytes > 0
+    peak_bytes.is_some_and(|bytes| bytes > 0)
         || [by_kind, peak_by_kind]
             .iter()
-            .any(|kinds| **kinds != Kinds::default())
+            .any(|kinds| kinds.is_some_and(|kinds| kinds != Kinds::default()))
         || unattributed_bytes.is_some()
         || torch.is_some()
         || !holders.is_empty()

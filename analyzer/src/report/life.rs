@@ -41,6 +41,7 @@ impl ProcessTable {
             visible_devices: _,
             container: _,
             pod_uid: _,
+            entry_only,
         } = told;
         // It may be another process with the same id, whose calls are to be seen anew.
         self.last = None;
@@ -57,6 +58,7 @@ impl ProcessTable {
         process.exe = Some(exe);
         process.title = Some(title);
         process.from_start.get_or_insert(from_start);
+        process.entry_only = entry_only;
     }
 
     /// The process ended.
@@ -99,6 +101,7 @@ fn unknown_process(pid: u32) -> Process {
         exe: None,
         title: None,
         from_start: None,
+        entry_only: None,
         ended_ns: None,
         has_calls: false,
         unknown_frees: 0,

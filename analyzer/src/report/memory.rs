@@ -99,8 +99,13 @@ impl MemoryBooks {
                 // Programs that one process ran one after the other share a row.
                 let memory = devices
                     .entry((pid, start_time, ordinal))
-                    .or_insert_with(|| nothing(pid, start_time, ordinal));
-                if let Some(device) = process.devices().get(&ordinal) {
+                    .or_insert_with(|| unknown(pid, start_time, ordinal));
+                if process.has_returns() {
+                    memory.is_nothing_yet();
+                }
+                if let Some(device) = process.devices().get(&ordinal)
+                    && process.has_returns()
+                {
                     memory.add(device);
                 }
                 let allocator = ordinal.and_then(|ordinal| process.allocators().get(&ordinal));
@@ -120,33 +125,48 @@ impl MemoryBooks {
     }
 }
 
-fn nothing(pid: u32, start_time: Option<u64>, device: Option<i32>) -> Memory {
+fn unknown(pid: u32, start_time: Option<u64>, device: Option<i32>) -> Memory {
     Memory {
         pid,
         start_time,
         device,
-        live_bytes: 0,
-        live_blocks: 0,
-        held_bytes: 0,
-        waste_bytes: 0,
-        peak_bytes: 0,
-        ended_bytes: 0,
-        by_kind: Kinds::default(),
+        live_bytes: None,
+        live_blocks: None,
+        held_bytes: None,
+        waste_bytes: None,
+        peak_bytes: None,
+        ended_bytes: None,
+        by_kind: None,
         unattributed_bytes: None,
         torch: None,
     }
 }
 
 impl Memory {
+    /// What is not known is 0 from now on.
+    fn is_nothing_yet(&mut self) {
+        for bytes in [
+            &mut self.live_bytes,
+            &mut self.live_blocks,
+            &mut self.held_bytes,
+            &mut self.waste_bytes,
+            &mut self.peak_bytes,
+            &mut self.ended_bytes,
+        ] {
+            bytes.get_or_insert(0);
+        }
+        self.by_kind.get_or_insert_default();
+    }
+
     fn add(&mut self, device: &ledger::Device) {
-        self.live_bytes = device.live().bytes;
-        self.live_blocks = device.live().count;
-        self.held_bytes = device.held_bytes();
-        self.waste_bytes = device.waste_bytes();
-        self.peak_bytes = self.peak_bytes.max(device.peak().bytes);
+        self.live_bytes = Some(device.live().bytes);
+        self.live_blocks = Some(device.live().count);
+        self.held_bytes = Some(device.held_bytes());
+        self.waste_bytes = Some(device.waste_bytes());
+        self.peak_bytes = self.peak_bytes.max(Some(device.peak().bytes));
         let ended = device.ended().implicit.bytes;
-        self.ended_bytes = self.ended_bytes.saturating_add(ended);
-        self.by_kind = Kinds::of(|kind| device.of_kind(kind).bytes);
+        self.ended_bytes = Some(self.ended_bytes.unwrap_or(0).saturating_add(ended));
+        self.by_kind = Some(Kinds::of(|kind| device.of_kind(kind).bytes));
         let reading = device.reading();
         self.unattributed_bytes = reading.and_then(|reading| reading.unattributed());
     }

@@ -212,20 +212,21 @@ pub struct Memory {
     pub start_time: Option<u64>,
     /// Device ordinal as the process counts; `None` where unknown.
     pub device: Option<i32>,
-    /// The process's own memory on it, allocated and not freed: device, pool and VMM.
-    pub live_bytes: u64,
+    /// The process's own memory on it, allocated and not freed: device, pool and VMM. Like what
+    /// follows up to `by_kind` it is `None` for a process whose returns were not probed.
+    pub live_bytes: Option<u64>,
     /// How many blocks, arrays and physical memories these are.
-    pub live_blocks: u64,
+    pub live_blocks: Option<u64>,
     /// Bytes of the pages that they touch.
-    pub held_bytes: u64,
+    pub held_bytes: Option<u64>,
     /// `held_bytes - live_bytes`.
-    pub waste_bytes: u64,
+    pub waste_bytes: Option<u64>,
     /// Most bytes that were live at once in the window.
-    pub peak_bytes: u64,
+    pub peak_bytes: Option<u64>,
     /// Bytes that were live when the process, its program or a context ended.
-    pub ended_bytes: u64,
+    pub ended_bytes: Option<u64>,
     /// Live bytes by kind.
-    pub by_kind: Kinds,
+    pub by_kind: Option<Kinds>,
     /// Bytes of the device that were in use when the program last asked and that no allocation
     /// of this process accounts for; `None`: it never asked, or the figures do not fit together.
     pub unattributed_bytes: Option<u64>,
@@ -355,6 +356,9 @@ pub struct Process {
     pub title: Option<String>,
     /// Whether it was traced from before its first CUDA call on.
     pub from_start: Option<bool>,
+    /// Why its calls were probed at entry alone, so that results, durations and memory are not known;
+    /// `None`: they were not, or nobody told.
+    pub entry_only: Option<String>,
     /// When its end was recorded, ns of `CLOCK_MONOTONIC`; `None` if it was not.
     pub ended_ns: Option<u64>,
     /// Whether the recording has a call of it.

@@ -165,6 +165,19 @@ pub(super) fn processes(report: &Report, page: &mut Page<'_>) -> io::Result<()> 
             Tone::Faint,
         )?;
     }
+    for process in &report.processes {
+        if let Some(reason) = &process.entry_only {
+            let pid = process.pid;
+            page.paragraph(
+                &format!(
+                    "Process {pid} was probed at the entry of calls alone: they are counted, and \
+                     PyTorch's reports are whole, but results, durations and memory are not \
+                     known. {reason}."
+                ),
+                Tone::Faint,
+            )?;
+        }
+    }
     let late = report
         .processes
         .iter()

@@ -132,6 +132,7 @@ pub(crate) fn process(pid: u32, title: &str, from_start: bool) -> Fact {
         visible_devices: None,
         container: None,
         pod_uid: None,
+        entry_only: None,
     })
 }
 

@@ -182,6 +182,7 @@ pub(crate) fn facts() -> Vec<Fact> {
             visible_devices: Some("1,0".to_owned()),
             container: Some("5f".repeat(32)),
             pod_uid: Some("9cb1c0de-94a1-4a0e-8f3e-2f5b7d2f1a00".to_owned()),
+            entry_only: None,
         }),
         Fact::Fork { child: 20 },
         Fact::Exec,

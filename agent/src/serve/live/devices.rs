@@ -65,7 +65,9 @@ pub(super) fn collect(memory: &MemoryBooks, lanes: &Lanes, samples: &mut Samples
                 };
             }
             let bytes = places.entry(place).or_default();
-            if let Some(device) = process.devices().get(&ordinal) {
+            if let Some(device) = process.devices().get(&ordinal)
+                && process.has_returns()
+            {
                 bytes.add(device);
             }
             if let Some(allocator) = ordinal.and_then(|key| process.allocators().get(&key)) {
@@ -123,9 +125,12 @@ impl Bytes {
                 samples.count(Metric::MemoryLive, labels, bytes);
             }
         }
-        samples.count(Metric::MemoryHeld, labels(), held);
-        samples.count(Metric::MemoryWaste, labels(), waste);
-        samples.count(Metric::MemoryPeak, labels(), peak);
+        // Where nothing tells of the driver's memory, there is no series in place of a 0.
+        if by_kind[MemoryKind::Device as usize].is_some() {
+            samples.count(Metric::MemoryHeld, labels(), held);
+            samples.count(Metric::MemoryWaste, labels(), waste);
+            samples.count(Metric::MemoryPeak, labels(), peak);
+        }
         if let Some(bytes) = unattributed {
             samples.count(Metric::MemoryUnattributed, labels(), bytes);
         }
@@ -188,6 +193,7 @@ mod tests {
             visible_devices: visible.map(str::to_owned),
             container: None,
             pod_uid: None,
+            entry_only: None,
         };
         let (gpu, uuid) = name(Some(ordinal), Some(&process), |_| told);
         (gpu.to_string(), uuid.to_string())

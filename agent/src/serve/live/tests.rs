@@ -34,6 +34,7 @@ fn process(pid: u32, title: &str) -> Event {
         visible_devices: None,
         container: None,
         pod_uid: None,
+        entry_only: None,
     };
     fact_event(pid, pid, 0, &Fact::Process(process))
 }

@@ -53,16 +53,17 @@ impl Controller {
             id.api()
                 .is_some_and(|api| api.is_traced_with(&families) && (api.core || !reduced))
         };
-        if !self.placed.contains_key(&identity) {
+        let entry_only = self.is_entry_only(pid, scope);
+        if !self.placed.contains_key(&(identity, entry_only)) {
             let placed = self
                 .sites
-                .add_library(&found.library, is_traced)
+                .add_library(&found.library, entry_only, is_traced)
                 .map_err(AttachError::from)?;
-            self.placed.insert(identity, placed);
+            self.placed.insert((identity, entry_only), placed);
         }
         let placed = self
             .placed
-            .get(&identity)
+            .get(&(identity, entry_only))
             .map(Vec::as_slice)
             .unwrap_or_default();
         let path = found.library.file.attach_path();

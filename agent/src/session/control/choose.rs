@@ -60,13 +60,14 @@ impl Controller {
     fn adopt(&mut self, pid: u32, timestamp: u64) -> Result<(), super::AttachFailure> {
         let process = Process::open(pid)?;
         let from_start = has_not_called(pid);
-        let facts = process.facts(from_start)?;
         let scope = self.scope_of(&process);
-        self.target(pid, scope)?;
         let traced = Traced {
             from_start,
+            entry_only: self.no_returns(&process, scope),
             ..Traced::new(scope)
         };
+        let facts = traced.facts(&process)?;
+        self.target(pid, scope)?;
         self.processes.insert(pid, traced);
         self.fact(pid, pid, &Fact::Process(facts));
         self.expect_libraries(&process, timestamp);

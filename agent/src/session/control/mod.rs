@@ -2,6 +2,7 @@
 
 mod attach;
 mod choose;
+mod entries;
 mod hold;
 mod known;
 mod life;
@@ -31,7 +32,7 @@ use super::{
     Options, SessionError, Target, clock, drain::Inbox, enrich::fact_event, priority, stop::Stop,
 };
 use crate::{
-    attach::{AttachError, Detacher, Links, Scope, Sites},
+    attach::{AttachError, Detacher, EntryOnly, Links, NoReturns, Placed, Scope, Sites},
     discover::{FileIdentity, Found, Libraries, Linker, Process, ProcessError, Seen, Selection},
     kernel::AttachMode,
     programs::{LoadError, Programs},
@@ -109,6 +110,8 @@ pub enum AttachFailure {
 pub(super) struct Report {
     /// Library files that were traced.
     pub(super) attached: usize,
+    /// A process was probed at entries alone.
+    pub(super) entries_only: bool,
 }
 
 /// How long changes of what a process maps are gathered before it is looked at, where none of
@@ -120,6 +123,8 @@ const GATHER: Duration = Duration::from_millis(20);
 struct Traced {
     /// What catches its calls. Children take after their parents.
     scope: Scope,
+    /// Why its calls are probed at entry alone, if they are. Children take after their parents.
+    entry_only: Option<NoReturns>,
     /// Traced from before its first call.
     from_start: bool,
     /// Its dynamic linker has been watched since it began: a library that the linker's probe
@@ -137,6 +142,7 @@ impl Traced {
     fn new(scope: Scope) -> Self {
         Self {
             scope,
+            entry_only: None,
             from_start: false,
             watched: false,
             seen: Seen::default(),
@@ -155,6 +161,14 @@ impl Traced {
         }
     }
 
+    /// Who it is, for the recording.
+    fn facts(&self, process: &Process) -> Result<fact::Process, ProcessError> {
+        Ok(fact::Process {
+            entry_only: self.entry_only.map(|reason| reason.to_string()),
+            ..process.facts(self.from_start)?
+        })
+    }
+
     fn has_cuda(&self) -> bool {
         let mut layers = self.found.iter().flat_map(|found| &found.library.layers);
         layers.any(|layer| matches!(layer, Layer::Runtime | Layer::Driver))
@@ -171,10 +185,15 @@ pub(super) struct Controller {
     selection: Option<Selection>,
     families: Vec<Family>,
     sites: Sites,
+    entry_only: EntryOnly,
+    /// Why links on all processes are those for entries alone, once they are.
+    shared_entry_only: Option<NoReturns>,
+    /// A process was probed at entries alone.
+    entries_only: bool,
     targets: BpfHashMap<MapData, u32, u32>,
     libraries: Libraries,
-    /// Where each library's sites are.
-    placed: HashMap<FileIdentity, Vec<crate::attach::Placed>>,
+    /// Where each library's sites are, those for entries alone and those for all.
+    placed: HashMap<(FileIdentity, bool), Vec<Placed>>,
     /// Links on all processes, by file.
     shared: HashMap<FileIdentity, (Found, Links)>,
     /// Dynamic linkers with links on all processes.
@@ -216,6 +235,9 @@ impl Controller {
             selection,
             families: options.families.clone(),
             sites,
+            entry_only: options.entry_only,
+            shared_entry_only: None,
+            entries_only: false,
             targets,
             libraries: Libraries::default(),
             placed: HashMap::new(),
@@ -263,7 +285,10 @@ impl Controller {
         let attached = self.attached.len();
         Links::detach_all(self.take_links());
         self.detacher.finish();
-        Report { attached }
+        Report {
+            attached,
+            entries_only: self.entries_only,
+        }
     }
 
     /// All links there are, taken from whoever has them.
@@ -314,10 +339,14 @@ impl Controller {
             return Ok(true);
         }
         let process = Process::open(pid)?;
-        let facts = process.facts(false)?;
         let scope = self.scope_of(&process);
+        let traced = Traced {
+            entry_only: self.no_returns(&process, scope),
+            ..Traced::new(scope)
+        };
+        let facts = traced.facts(&process)?;
         self.target(pid, scope)?;
-        self.processes.insert(pid, Traced::new(scope));
+        self.processes.insert(pid, traced);
         self.announce(pid, facts);
         self.watch_process(&process);
         let found = self.look(pid, None)?;
@@ -330,8 +359,11 @@ impl Controller {
         Ok(found)
     }
 
-    fn announce_process(&self, pid: u32, from_start: bool) {
-        match Process::open(pid).and_then(|process| process.facts(from_start)) {
+    fn announce_process(&self, pid: u32) {
+        let Some(traced) = self.processes.get(&pid) else {
+            return;
+        };
+        match Process::open(pid).and_then(|process| traced.facts(&process)) {
             Ok(facts) => self.announce(pid, facts),
             // It may have ended already.
             Err(error) => tracing::debug!("process {pid}: {error}"),
