@@ -14,6 +14,7 @@ use super::life::ProcessTable;
 use super::memory::MemoryBooks;
 use super::row::Row;
 use super::{Gap, Hold, OpenCall, Recording, Report, SCHEMA, Segment, Untraced, Window};
+use crate::findings::{self, Figures};
 use crate::selection::Selection;
 use crate::wall_clock;
 
@@ -176,8 +177,9 @@ impl Collector {
         let (launches, kernels, graph_launches) = launches.finish();
         let memory = memory.finish(&selection);
         let processes = processes.finish(&memory.doubts);
-        Report {
+        let mut report = Report {
             schema: SCHEMA,
+            findings: Vec::new(),
             recording: Recording {
                 events,
                 lost,
@@ -211,7 +213,9 @@ impl Collector {
             untraced: untraced.into_iter().collect(),
             gaps,
             holds,
-        }
+        };
+        report.findings = findings::of(Figures { report: &report });
+        report
     }
 
     fn begin(&mut self, timestamp: u64) {

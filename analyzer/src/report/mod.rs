@@ -20,6 +20,7 @@ use agent_common::Layer;
 use serde::{Serialize, Serializer};
 use trace::fact::{self, Settings};
 
+use crate::findings::Finding;
 pub use crate::histogram::{Bucket, Distribution, Percentiles};
 pub use crate::memory::{Kinds, Torch as TorchMemory};
 pub use collect::{COLUMNS, Collector};
@@ -33,6 +34,8 @@ pub const SCHEMA: &str = "cudasnoop.report/1";
 pub struct Report {
     /// [`SCHEMA`].
     pub schema: &'static str,
+    /// What it means, the most urgent first.
+    pub findings: Vec<Finding>,
     /// The recording as a whole.
     pub recording: Recording,
     /// What part of it all else is about.
