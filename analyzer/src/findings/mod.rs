@@ -4,14 +4,19 @@
 //! and the files here judge what was counted, one family a file, without seeing a row. A
 //! finding is claimed only by numbers that it shows, and says what it cannot know.
 
+mod fragmentation;
+mod launch;
 mod recording;
+mod sync;
 mod text;
+mod transfer;
 
 use std::collections::BTreeMap;
 
 use serde::Serialize;
 use serde_json::Number;
 
+use crate::fragmentation::Process;
 use crate::report::Report;
 
 pub(crate) use text::section;
@@ -27,11 +32,24 @@ pub struct Figures<'a> {
 type Find = fn(Figures<'_>) -> Vec<Finding>;
 
 /// The families, in the order in which findings of one severity are told.
-const FAMILIES: &[Find] = &[recording::find];
+const FAMILIES: &[Find] = &[
+    fragmentation::find,
+    launch::find,
+    sync::find,
+    transfer::find,
+    recording::find,
+];
 
 /// What the figures mean, the most urgent first.
 pub fn of(figures: Figures<'_>) -> Vec<Finding> {
     let mut findings: Vec<Finding> = FAMILIES.iter().flat_map(|find| find(figures)).collect();
+    findings.sort_by_key(|finding| finding.severity);
+    findings
+}
+
+/// What the memory of these processes means, the most urgent first.
+pub(crate) fn of_memory(processes: &[Process], is_lossy: bool) -> Vec<Finding> {
+    let mut findings = fragmentation::of_processes(processes, is_lossy);
     findings.sort_by_key(|finding| finding.severity);
     findings
 }

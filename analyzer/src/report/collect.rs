@@ -15,6 +15,7 @@ use super::memory::MemoryBooks;
 use super::row::Row;
 use super::{Gap, Hold, OpenCall, Recording, Report, SCHEMA, Segment, Untraced, Window};
 use crate::findings::{self, Figures};
+use crate::host;
 use crate::selection::Selection;
 use crate::wall_clock;
 
@@ -47,6 +48,7 @@ pub const COLUMNS: &[&str] = &[
     "device_total",
     "flags",
     "kernel",
+    "caller",
     "allocated",
     "reserved",
     "text",
@@ -74,6 +76,7 @@ pub struct Collector {
     clock: Option<Clock>,
     calls: CallTable,
     launches: LaunchTable,
+    host: host::Collector,
     memory: MemoryBooks,
     processes: ProcessTable,
     books: Books,
@@ -100,6 +103,7 @@ impl Collector {
             clock: None,
             calls: CallTable::new(),
             launches: LaunchTable::new(),
+            host: host::Collector::new(),
             memory: MemoryBooks::default(),
             processes: ProcessTable::default(),
             books: Books::new(),
@@ -149,6 +153,7 @@ impl Collector {
             clock,
             calls,
             launches,
+            host,
             memory,
             processes,
             books,
@@ -175,7 +180,7 @@ impl Collector {
         let (lost, accounts) = books.finish(complete);
         let (calls, allocations, copies, waits) = calls.finish();
         let (launches, kernels, graph_launches) = launches.finish();
-        let memory = memory.finish(&selection);
+        let memory = memory.finish(&selection, to.unwrap_or(end).min(end));
         let processes = processes.finish(&memory.doubts);
         let mut report = Report {
             schema: SCHEMA,
@@ -213,6 +218,8 @@ impl Collector {
             untraced: untraced.into_iter().collect(),
             gaps,
             holds,
+            host: host.finish(),
+            fragmentation: memory.fragmentation,
         };
         report.findings = findings::of(Figures { report: &report });
         report
@@ -251,6 +258,7 @@ impl Collector {
             Kind::Call if entered >= self.from => {
                 let host = (api.effect == Effect::Copy).then(|| self.host_side(row));
                 self.calls.call(id, api.effect, row, host.flatten());
+                self.host.call(id, api, row, host.flatten());
                 if api.effect == Effect::Launch {
                     self.launches.launch(id, row);
                 } else if api.effect == Effect::GraphLaunch {
@@ -313,11 +321,14 @@ impl Collector {
             Fact::Module(module) => self.untraced.extend(Untraced::in_module(module)),
             Fact::Segment(segment) => self.segment = Some(Segment::of(&segment)),
             Fact::Unwritten(unwritten) => self.books.unwritten(&unwritten),
+            Fact::Caller(caller) => {
+                self.memory.caller(&caller);
+                self.host.caller(caller);
+            }
             Fact::Exec
             | Fact::Vanished
             | Fact::Fork { .. }
             | Fact::Device(_)
-            | Fact::Caller(_)
             | Fact::Checkpoint { .. } => {}
         }
     }

@@ -24,7 +24,7 @@ pub(crate) use table::{Align, Cell, Table};
 
 pub use style::Colour;
 pub use units::{bytes, count, duration};
-pub(crate) use units::{counted, since};
+pub(crate) use units::{counted, percent, since};
 
 /// Writes the report.
 pub fn write(report: &Report, colour: Colour, output: &mut dyn Write) -> io::Result<()> {
