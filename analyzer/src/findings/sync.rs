@@ -13,6 +13,9 @@ const FEWEST: u64 = 500;
 /// Nor are those that come more rarely than so many a second.
 const FEWEST_A_SECOND: u64 = 50;
 
+/// Nor those that take a smaller share of the thread's time.
+const LEAST_PERCENT: u64 = 2;
+
 /// With more launches before each, a wait costs little beside the work.
 const LAUNCHES_BEFORE_SCALAR: u64 = 16;
 
@@ -132,9 +135,11 @@ impl About<'_> {
     }
 
     fn is_habit(&self, sum: WaitSum) -> bool {
-        let span = u128::from(self.thread.span_ns().max(1));
-        let a_second = u128::from(sum.waits) * 1_000_000_000 / span;
-        sum.waits >= FEWEST && a_second >= u128::from(FEWEST_A_SECOND)
+        let span = self.thread.span_ns().max(1);
+        let a_second = u128::from(sum.waits) * 1_000_000_000 / u128::from(span);
+        sum.waits >= FEWEST
+            && a_second >= u128::from(FEWEST_A_SECOND)
+            && percent(sum.total_ns, span) >= LEAST_PERCENT
     }
 
     fn finding(
