@@ -11,6 +11,7 @@ mod error;
 pub mod findings;
 pub mod fragmentation;
 mod histogram;
+pub mod host;
 mod input;
 pub mod launches;
 pub mod memory;
@@ -18,7 +19,9 @@ pub mod oom;
 pub mod report;
 pub mod selection;
 pub mod snapshot;
+pub mod syncs;
 pub mod text;
+pub mod transfers;
 pub mod wall_clock;
 
 pub use error::Error;

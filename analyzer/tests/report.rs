@@ -455,5 +455,5 @@ fn text_fits_80_columns_and_cannot_drive_the_terminal() {
 
 #[test]
 fn each_json_key_is_documented() {
-    assert_documented(&whole(&complete()), &["report.md"]);
+    assert_documented(&whole(&complete()), &["report.md", "findings.md"]);
 }

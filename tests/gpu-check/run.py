@@ -14,7 +14,7 @@ import traceback
 from pathlib import Path
 
 from checks import (
-    allocations, attach, children, copies, count, families, graph, held, launches, native, oom, overhead,
+    allocations, attach, children, copies, count, families, findings, graph, held, launches, native, oom, overhead,
     snapshot, torch_memory, twogpus, vllm, vllm_sleep,
 )
 from gpu_check import machine, process
@@ -29,6 +29,7 @@ SCENARIOS = {
     "held": held.check,
     "copies": copies.check,
     "families": families.check,
+    "findings": findings.check,
     "torch_memory": torch_memory.check,
     "torch_memory_expandable": torch_memory.check_expandable,
     "snapshot": snapshot.check,

@@ -8,6 +8,8 @@ mod output;
 mod repair;
 mod report;
 mod snapshot;
+mod syncs;
+mod transfers;
 
 use clap::Subcommand;
 
@@ -25,6 +27,10 @@ pub enum Command {
     Report(report::Arguments),
     /// Which kernels and graphs are launched, how often, from where
     Launches(report::Arguments),
+    /// What is copied between host and device, how fast, and what it costs the host
+    Transfers(report::Arguments),
+    /// How long the host waits for the device, and who makes it wait
+    Syncs(report::Arguments),
     /// Who holds the memory: by kind and by holder, now, at the peak, at any moment
     Memory(memory::Arguments),
     /// Is the memory fragmented, inside PyTorch's segments or in device pages; would a request fit
@@ -43,6 +49,8 @@ pub fn run(command: &Command) -> Result<(), Error> {
     let result = match command {
         Command::Report(arguments) => report::run(arguments),
         Command::Launches(arguments) => launches::run(arguments),
+        Command::Transfers(arguments) => transfers::run(arguments),
+        Command::Syncs(arguments) => syncs::run(arguments),
         Command::Memory(arguments) => memory::run(arguments),
         Command::Fragmentation(arguments) => fragmentation::run(arguments),
         Command::Repair(arguments) => repair::run(arguments),

@@ -4,10 +4,55 @@
 //! and the files here judge what was counted, one family a file, without seeing a row. A
 //! finding is claimed only by numbers that it shows, and says what it cannot know.
 
+mod fragmentation;
+mod launch;
+mod recording;
+mod sync;
+mod text;
+mod transfer;
+
 use std::collections::BTreeMap;
 
 use serde::Serialize;
 use serde_json::Number;
+
+use crate::fragmentation::Process;
+use crate::report::Report;
+
+pub(crate) use text::section;
+
+/// What was counted, and is judged here.
+#[derive(Clone, Copy, Debug)]
+pub struct Figures<'a> {
+    /// All that the report shows; its own findings are still missing.
+    pub report: &'a Report,
+}
+
+/// One family's judgement.
+type Find = fn(Figures<'_>) -> Vec<Finding>;
+
+/// The families, in the order in which findings of one severity are told.
+const FAMILIES: &[Find] = &[
+    fragmentation::find,
+    launch::find,
+    sync::find,
+    transfer::find,
+    recording::find,
+];
+
+/// What the figures mean, the most urgent first.
+pub fn of(figures: Figures<'_>) -> Vec<Finding> {
+    let mut findings: Vec<Finding> = FAMILIES.iter().flat_map(|find| find(figures)).collect();
+    findings.sort_by_key(|finding| finding.severity);
+    findings
+}
+
+/// What the memory of these processes means, the most urgent first.
+pub(crate) fn of_memory(processes: &[Process], is_lossy: bool) -> Vec<Finding> {
+    let mut findings = fragmentation::of_processes(processes, is_lossy);
+    findings.sort_by_key(|finding| finding.severity);
+    findings
+}
 
 /// What a person is told: a claim, what it rests on, and what to do.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -82,6 +127,17 @@ pub enum Confidence {
     Low,
 }
 
+impl Confidence {
+    /// The name in text and JSON.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::High => "high",
+            Self::Medium => "medium",
+            Self::Low => "low",
+        }
+    }
+}
+
 /// Where in a recording something is to be seen: the rows that have all that is given.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Evidence {
@@ -99,4 +155,14 @@ pub struct Evidence {
     pub from_ns: Option<u64>,
     /// Up to this time.
     pub to_ns: Option<u64>,
+}
+
+impl Evidence {
+    /// What is to be seen in the recording as a whole, unless fields are added.
+    pub(crate) fn new(what: impl Into<String>) -> Self {
+        Self {
+            what: what.into(),
+            ..Self::default()
+        }
+    }
 }

@@ -3,14 +3,16 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use agent_common::ApiId;
-use ledger::{Ledger, concerns_memory};
+use ledger::{Ledger, Limits, concerns_memory};
 use trace::{Event, EventBatch, Fact, Kind, fact};
 
+use crate::findings;
 use crate::selection::Time;
 
 use super::{
     driver,
     report::{Device, DeviceMemory, LateStart, Process, Recording, Report, SCHEMA},
+    requests::AllRequests,
     torch,
 };
 
@@ -22,7 +24,7 @@ pub struct Collector {
     at: Option<Time>,
     fit: Option<u64>,
     ledger: Ledger,
-    callers: BTreeMap<u32, Option<String>>,
+    watch: Watch,
     recording: Recording,
     /// Events after the moment that was asked for: only what they say of losses counts.
     is_past: bool,
@@ -66,9 +68,7 @@ impl Collector {
             .then(|| event.text.as_deref().and_then(Fact::parse))
             .flatten();
         match &fact {
-            Some(Fact::Caller(fact::Caller { id, module })) => {
-                self.callers.insert(*id, module.clone());
-            }
+            Some(Fact::Caller(caller)) => self.watch.caller(caller),
             Some(Fact::Account(_) | Fact::RecursionMisses { .. }) => {
                 self.accounts_seen = true;
                 self.ledger.apply(event);
@@ -96,9 +96,14 @@ impl Collector {
                 Some(Fact::Exec) => "exec",
                 Some(_) | None => "unseen",
             };
-            let report = self.process(process, event.timestamp, Some(ended));
+            let (limits, now) = (self.ledger.limits(), event.timestamp);
+            let report = self
+                .watch
+                .process(process, limits, self.fit, now, Some(ended));
             self.processes.extend(report);
+            self.watch.ended(process);
         }
+        self.watch.event(event);
         self.ledger.apply(event);
     }
 
@@ -110,7 +115,10 @@ impl Collector {
         let live: Vec<Process> = self
             .ledger
             .live()
-            .filter_map(|process| self.process(process, now, None))
+            .filter_map(|process| {
+                let limits = self.ledger.limits();
+                self.watch.process(process, limits, self.fit, now, None)
+            })
             .collect();
         self.processes.extend(live);
         let losses = self.ledger.losses();
@@ -125,14 +133,40 @@ impl Collector {
             schema: SCHEMA,
             recording,
             at_ns,
+            findings: findings::of_memory(&self.processes, recording.lost_anything()),
             processes: self.processes,
         }
     }
+}
 
-    /// `None` for a process that had nothing to do with device memory.
-    fn process(
+/// What a report on a process needs beside the ledger: what was asked for, and by whom.
+#[derive(Debug, Default)]
+pub(crate) struct Watch {
+    callers: BTreeMap<u32, Option<String>>,
+    requests: AllRequests,
+}
+
+impl Watch {
+    pub(crate) fn caller(&mut self, caller: &fact::Caller) {
+        self.callers.insert(caller.id, caller.module.clone());
+    }
+
+    /// Takes in an event that concerns memory.
+    pub(crate) fn event(&mut self, event: &Event) {
+        self.requests.event(event);
+    }
+
+    /// The process is about to be forgotten.
+    pub(crate) fn ended(&mut self, process: &ledger::Process) {
+        self.requests.forget(process.key().pid);
+    }
+
+    /// The state of a process; `None` for one that had nothing to do with device memory.
+    pub(crate) fn process(
         &self,
         process: &ledger::Process,
+        limits: &Limits,
+        fit: Option<u64>,
         now: u64,
         ended: Option<&'static str>,
     ) -> Option<Process> {
@@ -159,22 +193,29 @@ impl Collector {
             gaps: process.counters().gaps,
             devices: ordinals
                 .into_iter()
-                .map(|key| self.device(process, key, now))
+                .map(|ordinal| self.device(process, limits, ordinal, fit, now))
                 .collect(),
         })
     }
 
-    fn device(&self, process: &ledger::Process, ordinal: Option<i32>, now: u64) -> Device {
+    fn device(
+        &self,
+        process: &ledger::Process,
+        limits: &Limits,
+        ordinal: Option<i32>,
+        fit: Option<u64>,
+        now: u64,
+    ) -> Device {
         let device = process.devices().get(&ordinal);
         let allocator = ordinal.and_then(|ordinal| process.allocators().get(&ordinal));
         let memory = device.and_then(|device| memory(device, now));
-        let limits = self.ledger.limits();
+        let requests = ordinal.and_then(|ordinal| self.requests.of(process.key().pid, ordinal));
         let caller = |id| self.callers.get(&id).cloned().flatten();
         Device {
             device: ordinal,
             memory,
             torch: allocator
-                .map(|allocator| torch::report(allocator, memory.as_ref(), self.fit, now)),
+                .map(|allocator| torch::report(allocator, memory.as_ref(), fit, requests, now)),
             driver: device
                 .filter(|_| process.has_returns())
                 .map(|device| driver::report(process, ordinal, device, limits, caller)),

@@ -241,7 +241,7 @@ impl Direction {
 
 impl Durations {
     /// `None` where nothing was counted.
-    pub(super) fn of(histogram: &Histogram) -> Option<Self> {
+    pub(crate) fn of(histogram: &Histogram) -> Option<Self> {
         Some(Self {
             percentiles: histogram.percentiles()?,
             total: histogram.total(),

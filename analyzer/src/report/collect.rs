@@ -14,6 +14,8 @@ use super::life::ProcessTable;
 use super::memory::MemoryBooks;
 use super::row::Row;
 use super::{Gap, Hold, OpenCall, Recording, Report, SCHEMA, Segment, Untraced, Window};
+use crate::findings::{self, Figures};
+use crate::host;
 use crate::selection::Selection;
 use crate::wall_clock;
 
@@ -46,6 +48,7 @@ pub const COLUMNS: &[&str] = &[
     "device_total",
     "flags",
     "kernel",
+    "caller",
     "allocated",
     "reserved",
     "text",
@@ -73,6 +76,7 @@ pub struct Collector {
     clock: Option<Clock>,
     calls: CallTable,
     launches: LaunchTable,
+    host: host::Collector,
     memory: MemoryBooks,
     processes: ProcessTable,
     books: Books,
@@ -99,6 +103,7 @@ impl Collector {
             clock: None,
             calls: CallTable::new(),
             launches: LaunchTable::new(),
+            host: host::Collector::new(),
             memory: MemoryBooks::default(),
             processes: ProcessTable::default(),
             books: Books::new(),
@@ -148,6 +153,7 @@ impl Collector {
             clock,
             calls,
             launches,
+            host,
             memory,
             processes,
             books,
@@ -174,10 +180,11 @@ impl Collector {
         let (lost, accounts) = books.finish(complete);
         let (calls, allocations, copies, waits) = calls.finish();
         let (launches, kernels, graph_launches) = launches.finish();
-        let memory = memory.finish(&selection);
+        let memory = memory.finish(&selection, to.unwrap_or(end).min(end));
         let processes = processes.finish(&memory.doubts);
-        Report {
+        let mut report = Report {
             schema: SCHEMA,
+            findings: Vec::new(),
             recording: Recording {
                 events,
                 lost,
@@ -211,7 +218,11 @@ impl Collector {
             untraced: untraced.into_iter().collect(),
             gaps,
             holds,
-        }
+            host: host.finish(),
+            fragmentation: memory.fragmentation,
+        };
+        report.findings = findings::of(Figures { report: &report });
+        report
     }
 
     fn begin(&mut self, timestamp: u64) {
@@ -247,6 +258,7 @@ impl Collector {
             Kind::Call if entered >= self.from => {
                 let host = (api.effect == Effect::Copy).then(|| self.host_side(row));
                 self.calls.call(id, api.effect, row, host.flatten());
+                self.host.call(id, api, row, host.flatten());
                 if api.effect == Effect::Launch {
                     self.launches.launch(id, row);
                 } else if api.effect == Effect::GraphLaunch {
@@ -309,11 +321,14 @@ impl Collector {
             Fact::Module(module) => self.untraced.extend(Untraced::in_module(module)),
             Fact::Segment(segment) => self.segment = Some(Segment::of(&segment)),
             Fact::Unwritten(unwritten) => self.books.unwritten(&unwritten),
+            Fact::Caller(caller) => {
+                self.memory.caller(&caller);
+                self.host.caller(caller);
+            }
             Fact::Exec
             | Fact::Vanished
             | Fact::Fork { .. }
             | Fact::Device(_)
-            | Fact::Caller(_)
             | Fact::Checkpoint { .. } => {}
         }
     }

@@ -3,9 +3,10 @@
 use std::collections::BTreeMap;
 
 use ledger::{HostMemory, Ledger, Moment, ProcessKey};
-use trace::Event;
+use trace::{Event, fact};
 
 use super::{Memory, TorchMemory};
+use crate::fragmentation::{self, Watch};
 use crate::memory::Kinds;
 use crate::selection::Selection;
 
@@ -21,6 +22,9 @@ pub(super) struct MemoryBooks {
     is_in_window: bool,
     /// What PyTorch reported last in processes that ended.
     torch: BTreeMap<(ProcessKey, i32), TorchMemory>,
+    /// What `fragmentation` says of processes, and what it needs for it.
+    watch: Watch,
+    ended: Vec<fragmentation::Process>,
 }
 
 /// What makes a process's totals doubtful.
@@ -34,6 +38,8 @@ pub(super) struct Doubts {
 /// What is known of memory, by process.
 pub(super) struct Outcome {
     pub(super) memory: Vec<Memory>,
+    /// What `fragmentation` says of the selected processes, without segments and blocks.
+    pub(super) fragmentation: Vec<fragmentation::Process>,
     /// By process id and start time.
     pub(super) doubts: BTreeMap<(u32, Option<u64>), Doubts>,
 }
@@ -53,20 +59,34 @@ impl MemoryBooks {
             self.is_in_window = true;
             self.ledger.restart_peaks(Moment::of(event));
         }
-        if let Some(process) = self.ledger.about_to_end(event)
-            && self.torch.len() < ENDED
-        {
-            for (&device, allocator) in process.allocators() {
-                let torch = TorchMemory::of(allocator);
-                self.torch.insert((process.key(), device), torch);
+        if let Some(process) = self.ledger.about_to_end(event) {
+            if self.torch.len() < ENDED {
+                for (&device, allocator) in process.allocators() {
+                    let torch = TorchMemory::of(allocator);
+                    self.torch.insert((process.key(), device), torch);
+                }
             }
+            if self.ended.len() < ENDED {
+                let (limits, now) = (self.ledger.limits(), event.timestamp);
+                let state = self
+                    .watch
+                    .process(process, limits, None, now, Some("ended"));
+                self.ended
+                    .extend(state.map(fragmentation::Process::summed_up));
+            }
+            self.watch.ended(process);
         }
+        self.watch.event(event);
         let checkpoints = self.ledger.checkpoints();
         self.ledger.apply(event);
         if self.ledger.checkpoints() > checkpoints {
             // What it tells of is from before: the peaks begin with what is live now.
             self.ledger.restart_peaks(Moment::of(event));
         }
+    }
+
+    pub(super) fn caller(&mut self, caller: &fact::Caller) {
+        self.watch.caller(caller);
     }
 
     /// What the host memory of a copy is to the device.
@@ -79,7 +99,15 @@ impl MemoryBooks {
     }
 
     /// The memory of the selected processes.
-    pub(super) fn finish(self, selection: &Selection) -> Outcome {
+    pub(super) fn finish(self, selection: &Selection, now: u64) -> Outcome {
+        let live = self.ledger.live().filter_map(|process| {
+            let limits = self.ledger.limits();
+            let state = self.watch.process(process, limits, None, now, None)?;
+            Some(state.summed_up())
+        });
+        let mut fragmentation = self.ended;
+        fragmentation.extend(live);
+        fragmentation.retain(|process| selection.has_process(process.pid));
         let mut devices: BTreeMap<(u32, Option<u64>, Option<i32>), Memory> = BTreeMap::new();
         let mut doubts: BTreeMap<(u32, Option<u64>), Doubts> = BTreeMap::new();
         let processes = self.ledger.ended().chain(self.ledger.live());
@@ -120,6 +148,7 @@ impl MemoryBooks {
         }
         Outcome {
             memory: devices.into_values().collect(),
+            fragmentation,
             doubts,
         }
     }

@@ -6,12 +6,12 @@
 
 mod accounts;
 mod calls;
-mod capped;
+pub(crate) mod capped;
 mod collect;
 mod launches;
 mod life;
 mod memory;
-mod row;
+pub(crate) mod row;
 mod shapes;
 
 use std::collections::BTreeMap;
@@ -20,6 +20,10 @@ use agent_common::Layer;
 use serde::{Serialize, Serializer};
 use trace::fact::{self, Settings};
 
+use crate::fragmentation;
+use crate::host::Host;
+
+use crate::findings::Finding;
 pub use crate::histogram::{Bucket, Distribution, Percentiles};
 pub use crate::memory::{Kinds, Torch as TorchMemory};
 pub use collect::{COLUMNS, Collector};
@@ -33,6 +37,8 @@ pub const SCHEMA: &str = "cudasnoop.report/1";
 pub struct Report {
     /// [`SCHEMA`].
     pub schema: &'static str,
+    /// What it means, the most urgent first.
+    pub findings: Vec<Finding>,
     /// The recording as a whole.
     pub recording: Recording,
     /// What part of it all else is about.
@@ -67,6 +73,13 @@ pub struct Report {
     pub gaps: Vec<Gap>,
     /// Times for which a process was stopped while probes were attached.
     pub holds: Vec<Hold>,
+    /// How the host drove the device: `launches`, `transfers` and `syncs` have it in their JSON.
+    #[serde(skip)]
+    pub host: Host,
+    /// The memory of each process at its end, or that of the window: what `fragmentation` says,
+    /// without segments and blocks.
+    #[serde(skip)]
+    pub fragmentation: Vec<fragmentation::Process>,
 }
 
 /// The recording as a whole, whatever part of it was selected.

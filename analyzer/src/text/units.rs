@@ -66,6 +66,12 @@ pub fn count(value: u64) -> String {
     text
 }
 
+/// `part` of `whole` in percent, rounded down; of nothing, 0.
+pub(crate) fn percent(part: u64, whole: u64) -> u64 {
+    let percent = u128::from(part) * 100 / u128::from(whole.max(1));
+    u64::try_from(percent).unwrap_or(u64::MAX)
+}
+
 /// `count` things: `1 call`, `2 calls`.
 pub(crate) fn counted(value: u64, thing: &str) -> String {
     format!(
