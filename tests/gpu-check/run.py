@@ -15,7 +15,7 @@ from pathlib import Path
 
 from checks import (
     allocations, attach, children, copies, count, families, findings, graph, held, launches, native, oom, overhead,
-    snapshot, torch_memory, twogpus, vllm, vllm_sleep,
+    snapshot, torch_memory, twogpus, vllm, vllm_sleep, vllm_speed,
 )
 from gpu_check import machine, process
 from gpu_check.bench import FOLDER, Bench, OutOfTime
@@ -43,6 +43,8 @@ SCENARIOS = {
     "twogpus": twogpus.check,
     "vllm": vllm.check,
     "vllm_sleep": vllm_sleep.check,
+    "vllm_speed": vllm_speed.check,
+    "vllm_speed_exact": vllm_speed.check_exact,
 }
 
 
