@@ -4,6 +4,11 @@
 //! and the files here judge what was counted, one family a file, without seeing a row. A
 //! finding is claimed only by numbers that it shows, and says what it cannot know.
 
+mod allocator;
+mod error;
+mod growing;
+mod leak;
+mod oom;
 mod recording;
 mod text;
 
@@ -27,7 +32,13 @@ pub struct Figures<'a> {
 type Find = fn(Figures<'_>) -> Vec<Finding>;
 
 /// The families, in the order in which findings of one severity are told.
-const FAMILIES: &[Find] = &[recording::find];
+const FAMILIES: &[Find] = &[
+    error::find,
+    oom::find,
+    leak::find,
+    allocator::find,
+    recording::find,
+];
 
 /// What the figures mean, the most urgent first.
 pub fn of(figures: Figures<'_>) -> Vec<Finding> {
@@ -137,6 +148,11 @@ pub struct Evidence {
     pub from_ns: Option<u64>,
     /// Up to this time.
     pub to_ns: Option<u64>,
+}
+
+/// A number that JSON has; `None` for infinities.
+pub(crate) fn decimal(value: f64) -> Option<Number> {
+    Number::from_f64(value)
 }
 
 impl Evidence {

@@ -14,6 +14,7 @@ use super::life::ProcessTable;
 use super::memory::MemoryBooks;
 use super::row::Row;
 use super::{Gap, Hold, OpenCall, Recording, Report, SCHEMA, Segment, Untraced, Window};
+use crate::failures;
 use crate::findings::{self, Figures};
 use crate::selection::Selection;
 use crate::wall_clock;
@@ -47,6 +48,7 @@ pub const COLUMNS: &[&str] = &[
     "device_total",
     "flags",
     "kernel",
+    "caller",
     "allocated",
     "reserved",
     "text",
@@ -75,6 +77,7 @@ pub struct Collector {
     calls: CallTable,
     launches: LaunchTable,
     memory: MemoryBooks,
+    failures: failures::Collector,
     processes: ProcessTable,
     books: Books,
     in_flight: Vec<OpenCall>,
@@ -101,6 +104,7 @@ impl Collector {
             calls: CallTable::new(),
             launches: LaunchTable::new(),
             memory: MemoryBooks::default(),
+            failures: failures::Collector::default(),
             processes: ProcessTable::default(),
             books: Books::new(),
             in_flight: Vec::new(),
@@ -150,6 +154,7 @@ impl Collector {
             calls,
             launches,
             memory,
+            failures,
             processes,
             books,
             mut in_flight,
@@ -174,8 +179,9 @@ impl Collector {
         let complete = complete && is_whole;
         let (lost, accounts) = books.finish(complete);
         let (calls, allocations, copies, waits) = calls.finish();
+        let (failures, refusals) = failures.finish(|id| launches.kernel_name(id));
         let (launches, kernels, graph_launches) = launches.finish();
-        let memory = memory.finish(&selection);
+        let memory = memory.finish(&selection, to.map_or(end, |to| to.min(end)));
         let processes = processes.finish(&memory.doubts);
         let mut report = Report {
             schema: SCHEMA,
@@ -200,6 +206,11 @@ impl Collector {
             },
             calls,
             memory: memory.memory,
+            growth: memory.growth,
+            sleeps: memory.sleeps,
+            failures,
+            refusals,
+            out_of_memory: memory.out_of_memory,
             allocations,
             launches,
             kernels,
@@ -251,6 +262,7 @@ impl Collector {
             Kind::Call if entered >= self.from => {
                 let host = (api.effect == Effect::Copy).then(|| self.host_side(row));
                 self.calls.call(id, api.effect, row, host.flatten());
+                self.failures.call(id, api.effect, row);
                 if api.effect == Effect::Launch {
                     self.launches.launch(id, row);
                 } else if api.effect == Effect::GraphLaunch {
@@ -292,8 +304,10 @@ impl Collector {
             Fact::Exit => {
                 if self.selection.has_process(pid) {
                     self.processes.ended(pid, now);
+                    self.failures.ended(pid);
                 }
             }
+            Fact::Caller(caller) => self.memory.caller(caller),
             Fact::Kernel(kernel) => self.launches.kernel_named(kernel),
             Fact::Clock(clock) => self.clock(clock),
             Fact::Gap(gap) => {
@@ -317,7 +331,6 @@ impl Collector {
             | Fact::Vanished
             | Fact::Fork { .. }
             | Fact::Device(_)
-            | Fact::Caller(_)
             | Fact::Checkpoint { .. } => {}
         }
     }

@@ -6,7 +6,7 @@ use trace::{Event, EventBatch, Kind};
 
 /// One row of a batch. What each method gives is what [`Event`] says of the field.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Row<'a> {
+pub(crate) struct Row<'a> {
     batch: &'a EventBatch,
     row: usize,
 }
@@ -23,7 +23,7 @@ impl<'a> Row<'a> {
     }
 
     #[inline]
-    pub(super) fn timestamp(self) -> u64 {
+    pub(crate) fn timestamp(self) -> u64 {
         self.batch.ts()[self.row]
     }
 
@@ -40,12 +40,12 @@ impl<'a> Row<'a> {
     }
 
     #[inline]
-    pub(super) fn pid(self) -> u32 {
+    pub(crate) fn pid(self) -> u32 {
         self.batch.pid()[self.row]
     }
 
     #[inline]
-    pub(super) fn tid(self) -> u32 {
+    pub(crate) fn tid(self) -> u32 {
         self.batch.tid()[self.row]
     }
 
@@ -70,18 +70,18 @@ impl<'a> Row<'a> {
     }
 
     #[inline]
-    pub(super) fn result(self) -> Option<i32> {
+    pub(crate) fn result(self) -> Option<i32> {
         self.batch.result().get(self.row)
     }
 
     /// Bytes, for all but PyTorch's reports: those are signed.
     #[inline]
-    pub(super) fn size(self) -> Option<u64> {
+    pub(crate) fn size(self) -> Option<u64> {
         self.signed_size().map(i64::cast_unsigned)
     }
 
     #[inline]
-    pub(super) fn signed_size(self) -> Option<i64> {
+    pub(crate) fn signed_size(self) -> Option<i64> {
         self.batch.size().get(self.row)
     }
 
@@ -123,7 +123,7 @@ impl<'a> Row<'a> {
     }
 
     #[inline]
-    pub(super) fn kernel(self) -> Option<u32> {
+    pub(crate) fn kernel(self) -> Option<u32> {
         self.batch.kernel().get(self.row)
     }
 
