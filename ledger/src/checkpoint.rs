@@ -260,6 +260,7 @@ impl Process {
             allocators,
             freeing,
             counters,
+            changes: _,
         } = self;
         let devices = devices.iter().map(|(device, state)| DeviceState {
             device: *device,

@@ -25,6 +25,7 @@
 #![forbid(unsafe_code)]
 
 mod block;
+mod change;
 mod checkpoint;
 mod context;
 mod device;
@@ -46,6 +47,7 @@ pub mod torch;
 pub mod vmm;
 
 pub use block::{Array, Block, Origin};
+pub use change::Change;
 pub use device::{Device, Ended, MemoryReading};
 pub use kind::MemoryKind;
 pub use losses::Losses;

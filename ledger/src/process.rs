@@ -7,8 +7,8 @@ use serde::{Deserialize, Serialize};
 use trace::{Event, Kind, fact};
 
 use crate::{
-    Array, Block, CachingAllocator, Device, Ended, Limits, MemoryPool, Moment, RangeMap, Tally,
-    Vmm, context::Contexts, free::FreesUnderWay, graph::Graphs, operation::Operation,
+    Array, Block, CachingAllocator, Change, Device, Ended, Limits, MemoryPool, Moment, RangeMap,
+    Tally, Vmm, context::Contexts, free::FreesUnderWay, graph::Graphs, operation::Operation,
     shared::SharedBlocks,
 };
 
@@ -113,6 +113,7 @@ pub struct Process {
     pub(crate) allocators: BTreeMap<i32, CachingAllocator>,
     pub(crate) freeing: FreesUnderWay,
     pub(crate) counters: Counters,
+    pub(crate) changes: Vec<Change>,
 }
 
 impl Process {
@@ -134,6 +135,7 @@ impl Process {
             allocators: BTreeMap::new(),
             freeing: FreesUnderWay::default(),
             counters: Counters::default(),
+            changes: Vec::new(),
         }
     }
 
@@ -215,6 +217,11 @@ impl Process {
         &self.allocators
     }
 
+    /// What the last event changed, in order. The end of the process is no change.
+    pub fn changes(&self) -> &[Change] {
+        &self.changes
+    }
+
     /// What else happened.
     pub const fn counters(&self) -> Counters {
         self.counters
@@ -236,6 +243,7 @@ impl Process {
     /// Takes in a row that is no fact.
     pub(crate) fn apply(&mut self, event: &Event, shared: &mut SharedBlocks) {
         self.calls_seen = true;
+        self.changes.clear();
         let Some(api) = event.api.and_then(ApiId::api) else {
             return;
         };

@@ -1,7 +1,9 @@
 //! The commands that work on recordings, for `cudasnoop` and `cudasnoop-analyzer` alike.
 
+mod errors;
 mod fragmentation;
 mod launches;
+mod leaks;
 mod memory;
 mod oom;
 mod output;
@@ -23,7 +25,7 @@ stderr); 1 failure; 2 wrong usage.";
 /// A command that works on recordings.
 #[derive(Clone, Debug, Subcommand)]
 pub enum Command {
-    /// Sum up a recording: calls, memory, launches, copies, waits, and what was lost
+    /// Sum up a recording: what it means, calls, memory, launches, copies, waits, what was lost
     Report(report::Arguments),
     /// Which kernels and graphs are launched, how often, from where
     Launches(report::Arguments),
@@ -33,6 +35,10 @@ pub enum Command {
     Syncs(report::Arguments),
     /// Who holds the memory: by kind and by holder, now, at the peak, at any moment
     Memory(memory::Arguments),
+    /// Does memory leak: what grows, how fast, whose it is; plateaus and sawtooths told apart
+    Leaks(report::Arguments),
+    /// Which calls failed: the first of each kind, what came before it and after
+    Errors(report::Arguments),
     /// Is the memory fragmented, inside PyTorch's segments or in device pages; would a request fit
     Fragmentation(fragmentation::Arguments),
     /// Cut the torn end off a recording, for tools that refuse it
@@ -51,6 +57,8 @@ pub fn run(command: &Command) -> Result<(), Error> {
         Command::Launches(arguments) => launches::run(arguments),
         Command::Transfers(arguments) => transfers::run(arguments),
         Command::Syncs(arguments) => syncs::run(arguments),
+        Command::Leaks(arguments) => leaks::run(arguments),
+        Command::Errors(arguments) => errors::run(arguments),
         Command::Memory(arguments) => memory::run(arguments),
         Command::Fragmentation(arguments) => fragmentation::run(arguments),
         Command::Repair(arguments) => repair::run(arguments),

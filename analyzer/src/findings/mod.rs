@@ -4,8 +4,13 @@
 //! and the files here judge what was counted, one family a file, without seeing a row. A
 //! finding is claimed only by numbers that it shows, and says what it cannot know.
 
+mod allocator;
+mod error;
 mod fragmentation;
+mod growing;
 mod launch;
+mod leak;
+mod oom;
 mod recording;
 mod sync;
 mod text;
@@ -33,6 +38,10 @@ type Find = fn(Figures<'_>) -> Vec<Finding>;
 
 /// The families, in the order in which findings of one severity are told.
 const FAMILIES: &[Find] = &[
+    error::find,
+    oom::find,
+    leak::find,
+    allocator::find,
     fragmentation::find,
     launch::find,
     sync::find,
@@ -155,6 +164,11 @@ pub struct Evidence {
     pub from_ns: Option<u64>,
     /// Up to this time.
     pub to_ns: Option<u64>,
+}
+
+/// A number that JSON has; `None` for infinities.
+pub(crate) fn decimal(value: f64) -> Option<Number> {
+    Number::from_f64(value)
 }
 
 impl Evidence {

@@ -14,6 +14,7 @@ use super::life::ProcessTable;
 use super::memory::MemoryBooks;
 use super::row::Row;
 use super::{Gap, Hold, OpenCall, Recording, Report, SCHEMA, Segment, Untraced, Window};
+use crate::failures;
 use crate::findings::{self, Figures};
 use crate::host;
 use crate::selection::Selection;
@@ -78,6 +79,7 @@ pub struct Collector {
     launches: LaunchTable,
     host: host::Collector,
     memory: MemoryBooks,
+    failures: failures::Collector,
     processes: ProcessTable,
     books: Books,
     in_flight: Vec<OpenCall>,
@@ -105,6 +107,7 @@ impl Collector {
             launches: LaunchTable::new(),
             host: host::Collector::new(),
             memory: MemoryBooks::default(),
+            failures: failures::Collector::default(),
             processes: ProcessTable::default(),
             books: Books::new(),
             in_flight: Vec::new(),
@@ -155,6 +158,7 @@ impl Collector {
             launches,
             host,
             memory,
+            failures,
             processes,
             books,
             mut in_flight,
@@ -179,8 +183,9 @@ impl Collector {
         let complete = complete && is_whole;
         let (lost, accounts) = books.finish(complete);
         let (calls, allocations, copies, waits) = calls.finish();
+        let (failures, refusals) = failures.finish(|id| launches.kernel_name(id));
         let (launches, kernels, graph_launches) = launches.finish();
-        let memory = memory.finish(&selection, to.unwrap_or(end).min(end));
+        let memory = memory.finish(&selection, to.map_or(end, |to| to.min(end)));
         let processes = processes.finish(&memory.doubts);
         let mut report = Report {
             schema: SCHEMA,
@@ -205,6 +210,11 @@ impl Collector {
             },
             calls,
             memory: memory.memory,
+            growth: memory.growth,
+            sleeps: memory.sleeps,
+            failures,
+            refusals,
+            out_of_memory: memory.out_of_memory,
             allocations,
             launches,
             kernels,
@@ -259,6 +269,7 @@ impl Collector {
                 let host = (api.effect == Effect::Copy).then(|| self.host_side(row));
                 self.calls.call(id, api.effect, row, host.flatten());
                 self.host.call(id, api, row, host.flatten());
+                self.failures.call(id, api.effect, row);
                 if api.effect == Effect::Launch {
                     self.launches.launch(id, row);
                 } else if api.effect == Effect::GraphLaunch {
@@ -300,6 +311,7 @@ impl Collector {
             Fact::Exit => {
                 if self.selection.has_process(pid) {
                     self.processes.ended(pid, now);
+                    self.failures.ended(pid);
                 }
             }
             Fact::Kernel(kernel) => self.launches.kernel_named(kernel),
@@ -322,7 +334,7 @@ impl Collector {
             Fact::Segment(segment) => self.segment = Some(Segment::of(&segment)),
             Fact::Unwritten(unwritten) => self.books.unwritten(&unwritten),
             Fact::Caller(caller) => {
-                self.memory.caller(&caller);
+                self.memory.caller(caller.clone());
                 self.host.caller(caller);
             }
             Fact::Exec

@@ -33,7 +33,7 @@ impl ProcessTable {
             pid,
             namespace_pid,
             start_time,
-            parent: _,
+            parent,
             exe,
             title,
             command: _,
@@ -55,6 +55,7 @@ impl ProcessTable {
         }
         process.start_time = Some(start_time);
         process.namespace_pid = Some(namespace_pid);
+        process.parent.get_or_insert(parent);
         process.exe = Some(exe);
         process.title = Some(title);
         process.from_start.get_or_insert(from_start);
@@ -98,6 +99,7 @@ fn unknown_process(pid: u32) -> Process {
         pid,
         start_time: None,
         namespace_pid: None,
+        parent: None,
         exe: None,
         title: None,
         from_start: None,

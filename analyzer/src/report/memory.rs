@@ -7,11 +7,16 @@ use trace::{Event, fact};
 
 use super::{Memory, TorchMemory};
 use crate::fragmentation::{self, Watch};
+use crate::growth::{self, Growth, Sleep};
 use crate::memory::Kinds;
+use crate::oom::{self, OutOfMemory};
 use crate::selection::Selection;
 
 /// Most processes that ended whose last reports of PyTorch's allocator are kept.
 const ENDED: usize = 1024;
+
+/// Most times that memory ran out in processes that ended.
+const OUT_OF_MEMORY: usize = 4096;
 
 /// The ledger, and what it forgets at the end of a process.
 #[derive(Debug, Default)]
@@ -25,6 +30,9 @@ pub(super) struct MemoryBooks {
     /// What `fragmentation` says of processes, and what it needs for it.
     watch: Watch,
     ended: Vec<fragmentation::Process>,
+    growth: growth::Collector,
+    /// Of processes that ended.
+    out_of_memory: Vec<OutOfMemory>,
 }
 
 /// What makes a process's totals doubtful.
@@ -40,6 +48,9 @@ pub(super) struct Outcome {
     pub(super) memory: Vec<Memory>,
     /// What `fragmentation` says of the selected processes, without segments and blocks.
     pub(super) fragmentation: Vec<fragmentation::Process>,
+    pub(super) growth: Vec<Growth>,
+    pub(super) sleeps: Vec<Sleep>,
+    pub(super) out_of_memory: Vec<OutOfMemory>,
     /// By process id and start time.
     pub(super) doubts: BTreeMap<(u32, Option<u64>), Doubts>,
 }
@@ -58,6 +69,7 @@ impl MemoryBooks {
         if !self.is_in_window && moment >= self.from {
             self.is_in_window = true;
             self.ledger.restart_peaks(Moment::of(event));
+            self.growth.restart(&self.ledger, moment);
         }
         if let Some(process) = self.ledger.about_to_end(event) {
             if self.torch.len() < ENDED {
@@ -65,6 +77,12 @@ impl MemoryBooks {
                     let torch = TorchMemory::of(allocator);
                     self.torch.insert((process.key(), device), torch);
                 }
+            }
+            if self.is_in_window {
+                self.growth.about_to_end(process, moment);
+                let room = OUT_OF_MEMORY.saturating_sub(self.out_of_memory.len());
+                let ran_out = oom::recorded_in(process);
+                self.out_of_memory.extend(ran_out.into_iter().take(room));
             }
             if self.ended.len() < ENDED {
                 let (limits, now) = (self.ledger.limits(), event.timestamp);
@@ -82,11 +100,16 @@ impl MemoryBooks {
         if self.ledger.checkpoints() > checkpoints {
             // What it tells of is from before: the peaks begin with what is live now.
             self.ledger.restart_peaks(Moment::of(event));
+            self.growth.restart(&self.ledger, moment);
+        } else if self.is_in_window {
+            self.growth.note(&self.ledger, event, moment);
         }
     }
 
-    pub(super) fn caller(&mut self, caller: &fact::Caller) {
-        self.watch.caller(caller);
+    /// The file of a call site.
+    pub(super) fn caller(&mut self, caller: fact::Caller) {
+        self.watch.caller(&caller);
+        self.growth.caller(caller);
     }
 
     /// What the host memory of a copy is to the device.
@@ -99,15 +122,25 @@ impl MemoryBooks {
     }
 
     /// The memory of the selected processes.
-    pub(super) fn finish(self, selection: &Selection, now: u64) -> Outcome {
+    pub(super) fn finish(self, selection: &Selection, end: u64) -> Outcome {
         let live = self.ledger.live().filter_map(|process| {
             let limits = self.ledger.limits();
-            let state = self.watch.process(process, limits, None, now, None)?;
+            let state = self.watch.process(process, limits, None, end, None)?;
             Some(state.summed_up())
         });
         let mut fragmentation = self.ended;
         fragmentation.extend(live);
         fragmentation.retain(|process| selection.has_process(process.pid));
+        let (mut growth, mut sleeps) = self.growth.finish(&self.ledger, end);
+        growth.retain(|growth| selection.has_process(growth.pid));
+        sleeps.retain(|sleep| selection.has_process(sleep.pid));
+        let mut out_of_memory = self.out_of_memory;
+        out_of_memory.extend(self.ledger.live().flat_map(oom::recorded_in));
+        out_of_memory.retain(|ran_out| {
+            ran_out.at_ns.is_some_and(|at| at >= self.from)
+                && ran_out.pid.is_some_and(|pid| selection.has_process(pid))
+        });
+        out_of_memory.sort_by_key(|ran_out| ran_out.at_ns);
         let mut devices: BTreeMap<(u32, Option<u64>, Option<i32>), Memory> = BTreeMap::new();
         let mut doubts: BTreeMap<(u32, Option<u64>), Doubts> = BTreeMap::new();
         let processes = self.ledger.ended().chain(self.ledger.live());
@@ -149,6 +182,9 @@ impl MemoryBooks {
         Outcome {
             memory: devices.into_values().collect(),
             fragmentation,
+            growth,
+            sleeps,
+            out_of_memory,
             doubts,
         }
     }

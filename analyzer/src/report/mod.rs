@@ -23,10 +23,14 @@ use trace::fact::{self, Settings};
 use crate::fragmentation;
 use crate::host::Host;
 
+use crate::failures::{Failure, Refusals};
 use crate::findings::Finding;
+use crate::growth::{Growth, Sleep};
 pub use crate::histogram::{Bucket, Distribution, Percentiles};
 pub use crate::memory::{Kinds, Torch as TorchMemory};
+use crate::oom::OutOfMemory;
 pub use collect::{COLUMNS, Collector};
+pub(crate) use row::Row;
 
 /// Name and version of the JSON. The version changes when a key goes or changes its meaning;
 /// new keys may come without.
@@ -47,6 +51,21 @@ pub struct Report {
     pub calls: Vec<Calls>,
     /// Device memory by process and device.
     pub memory: Vec<Memory>,
+    /// How memory went over time, as `leaks` shows it.
+    #[serde(skip)]
+    pub growth: Vec<Growth>,
+    /// Stretches in which a program gave physical memory back and kept its addresses, likewise.
+    #[serde(skip)]
+    pub sleeps: Vec<Sleep>,
+    /// Calls that failed, as `errors` shows them.
+    #[serde(skip)]
+    pub failures: Vec<Failure>,
+    /// Allocations that found no memory, likewise.
+    #[serde(skip)]
+    pub refusals: Vec<Refusals>,
+    /// When PyTorch ran out of memory, as `oom` judges it.
+    #[serde(skip)]
+    pub out_of_memory: Vec<OutOfMemory>,
     /// Allocations of device memory, all functions and processes together.
     pub allocations: Allocations,
     /// Kernel launches by function.
@@ -363,6 +382,8 @@ pub struct Process {
     pub start_time: Option<u64>,
     /// Process id in its own namespace.
     pub namespace_pid: Option<u32>,
+    /// Its parent when it was first seen.
+    pub parent: Option<u32>,
     /// Its executable.
     pub exe: Option<String>,
     /// Its title.

@@ -3,8 +3,8 @@
 use trace::Event;
 
 use crate::{
-    AddressRange, Block, CachingAllocator, Device, MemoryReading, Moment, Pool, Ranged, Segment,
-    TorchBlock, process::Process, torch::ReleasedSegment,
+    AddressRange, Block, CachingAllocator, Change, Device, MemoryReading, Moment, Pool, Ranged,
+    Segment, TorchBlock, process::Process, torch::ReleasedSegment,
 };
 
 impl Process {
@@ -120,8 +120,10 @@ impl Process {
         if block.segment_of.is_some() {
             return None;
         }
+        self.changes.push(Change::of_block(block, true));
         block.segment_of = Some(ordinal);
         let learnt = block.device.replace(ordinal);
+        self.changes.push(Change::of_block(block, false));
         let (kind, extent) = (block.kind, block.extent());
         let segment = Segment {
             range: block.range,
