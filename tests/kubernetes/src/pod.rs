@@ -52,6 +52,7 @@ impl Pod {
     }
 
     /// With one container alone.
+    #[must_use]
     pub fn only(mut self, container: &str) -> Self {
         let containers = self.spec["containers"].as_array_mut().expect("a list");
         containers.retain(|entry| entry["name"] == container);
@@ -60,6 +61,7 @@ impl Pod {
     }
 
     /// With the workload's image, command and a folder of the host that it sees.
+    #[must_use]
     pub fn workload(mut self, image: &str, command: &[&str], folder: (&str, &str)) -> Self {
         let (outside, inside) = folder;
         let container = self.container(WORKLOAD);
@@ -73,6 +75,7 @@ impl Pod {
     }
 
     /// Without one of the sidecar's capabilities.
+    #[must_use]
     pub fn without_capability(mut self, capability: &str) -> Self {
         let added = &mut self.container(SIDECAR)["securityContext"]["capabilities"]["add"];
         let added = added.as_array_mut().expect("a list");
@@ -84,6 +87,7 @@ impl Pod {
 
     /// With a seccomp profile for the sidecar: a file in podman's folder of profiles. podman 4
     /// heeds no `seccompProfile`, but the annotation that came before it.
+    #[must_use]
     pub fn sidecar_seccomp(mut self, file: &str) -> Self {
         let name = format!("container.seccomp.security.alpha.kubernetes.io/{SIDECAR}");
         let profile = format!("localhost/{file}");

@@ -1,4 +1,8 @@
 //! Queries name metrics that exist, alerts fire when they should, Grafana knows the dashboard.
+#![expect(
+    clippy::unwrap_used,
+    reason = "a test panics with what it did not find"
+)]
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -367,7 +371,7 @@ struct PodMetricsEndpoint {
     relabelings: Vec<BTreeMap<String, Value>>,
 }
 
-/// The PodMonitor finds the pods of all overlays, and the port by its name.
+/// The `PodMonitor` finds the pods of all overlays, and the port by its name.
 #[test]
 fn the_pod_monitor_finds_every_pod() {
     let objects = monitoring();

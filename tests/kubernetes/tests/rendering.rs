@@ -147,6 +147,22 @@ fn the_sidecar_has_three_capabilities_and_nothing_of_the_host() {
     assert_least_privilege(profile.security_context.as_ref());
 }
 
+/// The profile by which recordings are fetched mounts the sidecar's own volume, to read.
+#[test]
+fn recordings_are_fetched_from_where_they_lie() {
+    let profile = fs::read_to_string(folder().join("debug/recordings.yaml")).unwrap();
+    let profile: Container = strictly(&documents(&profile)[0]);
+    let objects = overlay("k3s");
+    let pod = pod_spec(only(&objects, "Deployment"));
+    let [mount] = profile.volume_mounts.as_deref().unwrap() else {
+        panic!("{profile:?}");
+    };
+    let mounts = sidecar(&pod).volume_mounts.as_deref().unwrap();
+    assert!(mounts.iter().any(|its| its.name == mount.name));
+    assert_eq!(mount.read_only, Some(true));
+    assert_eq!(profile.security_context, None);
+}
+
 #[test]
 fn the_sidecar_is_native_and_keeps_nobody_waiting() {
     let objects = overlay("k3s");

@@ -26,7 +26,7 @@ use tutorial::Step;
 
 const METRICS: u16 = 9410;
 /// Long enough for anything that is going to happen at all.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_mins(1);
 
 fn until<T>(what: &str, mut ask: impl FnMut() -> Result<T, String>) -> T {
     let end = Instant::now() + PATIENCE;

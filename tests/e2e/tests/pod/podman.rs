@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 pub(crate) const WORKLOADS: &str = "localhost/workloads:test";
 /// A seccomp profile that allows what newer runtimes allow with `CAP_BPF` and `CAP_PERFMON`.
 pub(crate) const ALLOWS_BPF: &str = "allows-bpf.json";
-/// One that forbids bpf() alone, as older runtimes do.
+/// One that forbids `bpf()` alone, as older runtimes do.
 pub(crate) const FORBIDS_BPF: &str = "forbids-bpf.json";
 /// One that forbids `perf_event_open()` alone.
 pub(crate) const FORBIDS_PERF: &str = "forbids-perf.json";
