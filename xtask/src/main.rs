@@ -7,6 +7,7 @@ mod demo;
 mod docs;
 mod doubles;
 mod gpu_check;
+mod image;
 mod layout;
 mod lint;
 mod progress;
@@ -40,6 +41,8 @@ enum Verb {
     Demo,
     /// Builds a folder, dist/gpu-check, that proves cudasnoop on a machine with a GPU and PyTorch.
     GpuCheck,
+    /// Builds dist/cudasnoop-image.tar, the container image: one static program, without network.
+    Image,
     /// Measures what tracing costs, and writes it to docs/overhead.md.
     Bench(bench::Options),
     /// Writes the generated documentation: docs/probes.md.
@@ -54,6 +57,7 @@ fn main() -> ExitCode {
         Verb::Lint => lint::run(),
         Verb::Demo => demo::run(),
         Verb::GpuCheck => gpu_check::run(),
+        Verb::Image => image::run(),
         Verb::Bench(options) => bench::run(&options),
         Verb::Docs(options) => docs::run(&options),
     };

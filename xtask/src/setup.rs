@@ -4,6 +4,8 @@
 //! its kin, packages. Each tool has one function here that returns it, installing it if need be:
 //! the other verbs call these.
 
+mod cluster;
+
 use std::{
     fs,
     path::{Path, PathBuf},
@@ -12,14 +14,26 @@ use std::{
 
 use anyhow::{Context as _, Result, bail};
 
+pub(crate) use cluster::tools as cluster_tools;
+
 use crate::{
     command, layout,
     progress::{say, step},
     toolchain::{self, BPF_LINKER_LLVM, BPF_LINKER_VERSION, BPF_MINOR, Rust},
 };
 
-/// What the tests read recordings and metrics with, besides our own readers.
-const PYTHON_PACKAGES: [&str; 3] = ["pyarrow", "polars", "prometheus_client"];
+/// What the tests read recordings, metrics, manifests and the dashboard with, besides our own
+/// readers.
+const PYTHON_PACKAGES: [&str; 5] = [
+    "grafana_foundation_sdk",
+    "kubernetes_validate",
+    "polars",
+    "prometheus_client",
+    "pyarrow",
+];
+
+/// Builds the image, and runs it in a pod.
+const CONTAINER_PACKAGES: [&str; 4] = ["buildah", "catatonit", "crun", "podman"];
 
 pub(crate) fn run() -> Result<()> {
     everything()?;
@@ -37,6 +51,16 @@ pub(crate) fn everything() -> Result<()> {
         bpf_linker(rust.llvm())?.display()
     ));
     say(format_args!("the tests' Python is {}", python()?.display()));
+    for (variable, tool) in cluster::tools()? {
+        say(format_args!(
+            "{variable} of the tests is {}",
+            tool.display()
+        ));
+    }
+    say(format_args!(
+        "the image is built by {}",
+        buildah()?.display()
+    ));
     Ok(())
 }
 
@@ -228,6 +252,27 @@ pub(crate) fn python() -> Result<PathBuf> {
     Ok(python)
 }
 
+/// What builds the image; podman, which runs it, comes with it.
+pub(crate) fn buildah() -> Result<PathBuf> {
+    let all = || {
+        let found = ["podman", "crun"].map(command::on_path);
+        command::on_path("buildah").filter(|_| found.iter().all(Option::is_some))
+    };
+    if let Some(buildah) = all() {
+        return Ok(buildah);
+    }
+    if may_use_apt() {
+        install("podman and buildah from Debian", apt(&CONTAINER_PACKAGES));
+    }
+    all().with_context(|| {
+        format!(
+            "buildah, podman or crun is missing, by which the image is built and run. Try again \
+             after:\n  apt-get install {} (as root, on Debian)",
+            CONTAINER_PACKAGES.join(" ")
+        )
+    })
+}
+
 /// Runs an attempt to install something. Where it fails there is another way, or the caller says
 /// what to do, so the failure is only shown.
 fn install(name: &str, commands: Vec<Command>) {
@@ -245,10 +290,15 @@ fn may_use_apt() -> bool {
     command::is_root() && command::on_path("apt-get").is_some()
 }
 
-fn apt<S: AsRef<str>>(packages: &[S]) -> Vec<Command> {
-    // A source that can't be reached must not keep the others from being used: `|| true`.
+/// Learns which packages there are. A source that can't be reached must not keep the others from
+/// being used: `|| true`.
+fn apt_update() -> Command {
     let mut update = Command::new("sh");
     update.args(["-c", "apt-get -q update || true"]);
+    update
+}
+
+fn apt<S: AsRef<str>>(packages: &[S]) -> Vec<Command> {
     let mut install = Command::new("apt-get");
     install
         .args(["install", "-q", "-y", "--no-install-recommends"])
@@ -256,5 +306,5 @@ fn apt<S: AsRef<str>>(packages: &[S]) -> Vec<Command> {
         .args(["-o", "DPkg::Lock::Timeout=120"])
         .args(packages.iter().map(AsRef::as_ref))
         .env("DEBIAN_FRONTEND", "noninteractive");
-    vec![update, install]
+    vec![apt_update(), install]
 }

@@ -5,7 +5,7 @@ use std::{env, fmt};
 use anyhow::{Result, bail};
 
 use crate::{
-    build, command, docs,
+    build, command, docs, image,
     progress::{say, step},
     setup, toolchain,
 };
@@ -34,6 +34,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     let mut cargo = toolchain::product_cargo("test")?;
     cargo.args(["--release", "--workspace", "--exclude", "agent-ebpf"]);
     cargo.env("CUDASNOOP_PYTHON", python);
+    cargo.envs(setup::cluster_tools()?);
 
     let end_to_end = !options.no_ebpf && (options.sudo || command::is_root());
     if !end_to_end {
@@ -43,6 +44,9 @@ pub(crate) fn run(options: &Options) -> Result<()> {
         cargo.args(["--exclude", "agent"]);
     } else {
         build::run(&build::Options::default())?;
+    }
+    if end_to_end {
+        image::run()?;
     }
     if options.sudo {
         let architecture = env::consts::ARCH.to_uppercase();

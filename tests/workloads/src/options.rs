@@ -1,6 +1,10 @@
 //! Options that the workloads share.
 
-use std::{io::BufRead, path::PathBuf};
+use std::{
+    fs::File,
+    io::{self, BufRead, BufReader},
+    path::PathBuf,
+};
 
 use clap::{Args, ValueEnum};
 
@@ -16,6 +20,9 @@ pub struct CommonOptions {
     /// Print `ready STEP PID` on stderr and wait for a line on stdin at these steps.
     #[arg(long, value_delimiter = ',')]
     pub wait: Vec<Step>,
+    /// A named pipe that the lines come by in place of stdin, which a container does not have.
+    #[arg(long, value_name = "FIFO")]
+    pub gate: Option<PathBuf>,
 }
 
 /// Where a workload can wait.
@@ -48,9 +55,14 @@ impl CommonOptions {
         }
         let name = step.to_possible_value().expect("no step is hidden");
         eprintln!("ready {} {}", name.get_name(), std::process::id());
-        std::io::stdin()
-            .lock()
-            .read_line(&mut String::new())
-            .expect("stdin can be read");
+        let mut line = String::new();
+        let read = match &self.gate {
+            None => io::stdin().lock().read_line(&mut line),
+            // Opening it waits for the one who writes.
+            Some(gate) => {
+                File::open(gate).and_then(|pipe| BufReader::new(pipe).read_line(&mut line))
+            }
+        };
+        read.expect("the line can be read");
     }
 }

@@ -1,6 +1,9 @@
 //! All that is counted, and the ledger: one event after the other.
 
-use std::time::{Duration, Instant};
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use agent_common::{Api, ApiId, Effect, Family, Shape, flags};
 use ledger::concerns_memory;
@@ -10,7 +13,7 @@ use super::{
     calls::{CallBooks, LAYERS},
     devices,
     kernels::Kernels,
-    lanes::{Ending, Lanes},
+    lanes::{Ending, Home, Lanes},
     limits::{LIBRARIES, OTHER},
     memory::MemoryBooks,
     streams::{Opened, Streams},
@@ -275,6 +278,11 @@ impl Books {
             samples.count(Metric::ProbesAttached, labels, *probes);
         }
         samples.count(Metric::Processes, vec![], self.lanes.processes());
+        for (label, Home { container, pod_uid }) in self.lanes.homes() {
+            let text = |id: &Option<Arc<str>>| id.as_ref().map_or_else(|| "".into(), Text::from);
+            let labels = vec![Text::from(label), text(pod_uid), text(container)];
+            samples.count(Metric::ProcessHome, labels, 1);
+        }
         let limited = [
             ("process", self.lanes.unlabelled),
             ("api", self.lanes.refused() + self.calls.refused()),

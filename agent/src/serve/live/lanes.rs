@@ -111,7 +111,17 @@ struct Known {
     title: Arc<str>,
     /// 0 where it is not known yet.
     start_time: u64,
+    home: Home,
     lane: Option<usize>,
+}
+
+/// Where a process runs.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Home {
+    /// The id of its container.
+    pub(super) container: Option<Arc<str>>,
+    /// The uid of its pod.
+    pub(super) pod_uid: Option<Arc<str>>,
 }
 
 /// All labels.
@@ -210,6 +220,14 @@ impl Lanes {
         self.budget.refused
     }
 
+    /// The labels of processes that live in containers, and which these are.
+    pub(super) fn homes(&self) -> impl Iterator<Item = (&Arc<str>, &Home)> {
+        self.all.iter().filter_map(|lane| {
+            let home = &self.processes.get(&lane.pid?)?.home;
+            (*home != Home::default()).then_some((&lane.label, home))
+        })
+    }
+
     /// Processes with a label of their own that live.
     pub(super) fn titled(&self) -> Vec<Titled> {
         let pids = self.all.iter().filter_map(|lane| lane.pid);
@@ -226,6 +244,12 @@ impl Lanes {
     /// Who a process is.
     pub(super) fn introduce(&mut self, process: &fact::Process) {
         self.rename(process.pid, process.start_time, &process.title);
+        if let Some(known) = self.processes.get_mut(&process.pid) {
+            known.home = Home {
+                container: process.container.as_deref().map(Arc::from),
+                pod_uid: process.pod_uid.as_deref().map(Arc::from),
+            };
+        }
     }
 
     /// A process's title, which may have changed.
@@ -239,16 +263,19 @@ impl Lanes {
             known.title = title.into();
             self.leave(pid);
         } else {
-            self.know(pid, start_time, title.into());
+            self.know(pid, start_time, title.into(), Home::default());
         }
     }
 
-    /// A child has its parent's title, until it is known to have another.
+    /// A child has its parent's title and home, until it is known to have others.
     pub(super) fn fork(&mut self, parent: u32, child: u32) {
         self.end(child);
-        let title = self.processes.get(&parent).map(|known| &known.title);
-        let title = title.map_or_else(|| UNKNOWN.into(), Arc::clone);
-        self.know(child, 0, title);
+        let parent = self.processes.get(&parent);
+        let (title, home) = parent.map_or_else(
+            || (UNKNOWN.into(), Home::default()),
+            |known| (Arc::clone(&known.title), known.home.clone()),
+        );
+        self.know(child, 0, title, home);
     }
 
     /// A process has ended.
@@ -265,11 +292,12 @@ impl Lanes {
         }
     }
 
-    fn know(&mut self, pid: u32, start_time: u64, title: Arc<str>) {
+    fn know(&mut self, pid: u32, start_time: u64, title: Arc<str>, home: Home) {
         if self.processes.len() < KEPT {
             let known = Known {
                 title,
                 start_time,
+                home,
                 lane: None,
             };
             self.processes.insert(pid, known);
@@ -295,7 +323,7 @@ impl Lanes {
     /// Finds a label for a process that makes its first call.
     fn assign(&mut self, pid: u32) -> usize {
         if !self.processes.contains_key(&pid) {
-            self.know(pid, 0, UNKNOWN.into());
+            self.know(pid, 0, UNKNOWN.into(), Home::default());
         }
         let Some(title) = self
             .processes
@@ -407,6 +435,31 @@ mod tests {
         assert_eq!(counted(&lanes, "python3"), Some(1));
         assert_eq!(counted(&lanes, "VLLM::Worker_TP0"), Some(1));
         assert_eq!(&**lanes.label(1), "VLLM::Worker_TP0");
+    }
+
+    #[test]
+    fn children_are_at_home_where_their_parent_is() {
+        let mut lanes = Lanes::new();
+        introduce(&mut lanes, 1, "server");
+        call(&mut lanes, 1);
+        assert_eq!(lanes.homes().count(), 0);
+        let home = Home {
+            container: Some("0e4a8b1dc5f7".into()),
+            pod_uid: Some("9cb1c0de-94a1-4a0e-8f3e-2f5b7d2f1a00".into()),
+        };
+        lanes.processes.get_mut(&1).expect("known").home = home.clone();
+        lanes.fork(1, 2);
+        call(&mut lanes, 2);
+        let of = |lanes: &Lanes| -> Vec<(String, Home)> {
+            let homes = lanes.homes();
+            homes
+                .map(|(label, home)| (label.to_string(), home.clone()))
+                .collect()
+        };
+        let child = ("server#2".to_owned(), home.clone());
+        assert_eq!(of(&lanes), [("server".to_owned(), home), child.clone()]);
+        lanes.end(1);
+        assert_eq!(of(&lanes), [child]);
     }
 
     #[test]

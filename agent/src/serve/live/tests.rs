@@ -32,7 +32,7 @@ fn process(pid: u32, title: &str) -> Event {
         command: String::new(),
         from_start: true,
         visible_devices: None,
-        container: None,
+        container: Some(format!("{pid:064x}")),
         pod_uid: None,
         entry_only: None,
     };

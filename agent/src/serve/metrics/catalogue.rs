@@ -141,6 +141,8 @@ metrics! {
     ProbesAttached: Gauge "probes_attached" None ["library"];
     /// Processes that are traced
     Processes: Gauge "processes" None [];
+    /// Which pod and container a process is of; absent outside of containers
+    ProcessHome: Info "process" None ["process", "pod_uid", "container_id"];
     /// Things that found no series of their own and count as `other`
     SeriesLimited: Counter "series_limited" None ["label"];
     /// Whether the rolling recording is being written
