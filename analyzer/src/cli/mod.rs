@@ -5,6 +5,7 @@ mod launches;
 mod memory;
 mod oom;
 mod output;
+mod recordings;
 mod repair;
 mod report;
 mod snapshot;

@@ -6,7 +6,7 @@ use agent_common::ApiId;
 use ledger::{Ledger, concerns_memory};
 use trace::{Event, EventBatch, Fact, Kind, fact};
 
-use crate::selection::Time;
+use crate::selection::{Selection, Time};
 
 use super::{
     driver,
@@ -20,6 +20,9 @@ pub use ledger::COLUMNS;
 #[derive(Debug, Default)]
 pub struct Collector {
     at: Option<Time>,
+    selection: Selection,
+    /// Whether the selected time has begun.
+    is_in_window: bool,
     fit: Option<u64>,
     ledger: Ledger,
     callers: BTreeMap<u32, Option<String>>,
@@ -39,6 +42,13 @@ impl Collector {
             fit,
             ..Self::default()
         }
+    }
+
+    /// Only the selected part: processes that end before it are left out, and those that go on
+    /// are shown as they are at its end.
+    #[must_use]
+    pub fn select(self, selection: Selection) -> Self {
+        Self { selection, ..self }
     }
 
     /// Takes in the next rows.
@@ -79,7 +89,10 @@ impl Collector {
         }
         if let Some(moment) = moment_of(event, fact.as_ref()) {
             let at = self.at.map(|at| at.after(start));
-            self.is_past = self.is_past || at.is_some_and(|at| moment > at);
+            let to = self.selection.to.map(|to| to.after(start));
+            self.is_past |= at.is_some_and(|at| moment > at) || to.is_some_and(|to| moment >= to);
+            let from = self.selection.from.map(|from| from.after(start));
+            self.is_in_window |= from.is_none_or(|from| moment >= from);
             if !self.is_past {
                 let end = self.recording.end_ns.get_or_insert(moment);
                 *end = moment.max(*end);
@@ -89,6 +102,7 @@ impl Collector {
             return;
         }
         if self.at.is_none()
+            && self.is_in_window
             && let Some(process) = self.ledger.about_to_end(event)
         {
             let ended = match fact {
@@ -141,8 +155,9 @@ impl Collector {
             .keys()
             .copied()
             .chain(process.allocators().keys().copied().map(Some))
+            .filter(|ordinal| self.selection.has_device(*ordinal))
             .collect();
-        if ordinals.is_empty() {
+        if ordinals.is_empty() || !self.selection.has_process(process.key().pid) {
             return None;
         }
         let info = process.info();

@@ -61,12 +61,7 @@ impl MemoryBooks {
                 self.torch.insert((process.key(), device), torch);
             }
         }
-        let checkpoints = self.ledger.checkpoints();
         self.ledger.apply(event);
-        if self.ledger.checkpoints() > checkpoints {
-            // What it tells of is from before: the peaks begin with what is live now.
-            self.ledger.restart_peaks(Moment::of(event));
-        }
     }
 
     /// What the host memory of a copy is to the device.
@@ -95,6 +90,7 @@ impl MemoryBooks {
             ordinals.extend(process.allocators().keys().copied().map(Some));
             ordinals.sort_unstable();
             ordinals.dedup();
+            ordinals.retain(|ordinal| selection.has_device(*ordinal));
             for ordinal in ordinals {
                 // Programs that one process ran one after the other share a row.
                 let memory = devices

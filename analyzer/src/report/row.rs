@@ -50,6 +50,11 @@ impl<'a> Row<'a> {
     }
 
     #[inline]
+    pub(super) fn device(self) -> Option<i32> {
+        self.batch.device().get(self.row)
+    }
+
+    #[inline]
     pub(super) fn related(self) -> Option<u64> {
         self.batch.related().get(self.row)
     }
