@@ -52,6 +52,8 @@ impl Thread {
             launch_returns: false,
             command: None,
             pod: None,
+            boot_id: None,
+            pid_namespace: None,
         };
         sample.fact(START, 0, &Fact::Settings(settings));
         sample.fact(

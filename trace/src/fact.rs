@@ -207,6 +207,14 @@ pub struct Settings {
     /// not say.
     #[serde(default)]
     pub pod: Option<Pod>,
+    /// The kernel's id of the boot whose clocks these are. `None` in recordings of the first
+    /// versions.
+    #[serde(default)]
+    pub boot_id: Option<String>,
+    /// The recorder's pid namespace, which process ids are of: its number in `/proc/self/ns/pid`.
+    /// `None` in recordings of the first versions.
+    #[serde(default)]
+    pub pid_namespace: Option<u64>,
 }
 
 /// A Kubernetes pod, as its manifest tells its containers (the downward API).

@@ -14,6 +14,7 @@ mod message;
 mod reader;
 mod repair;
 mod schema;
+mod segment_name;
 mod writer;
 
 pub use batch::EventBatch;
@@ -25,4 +26,5 @@ pub use message::{Cause, End};
 pub use reader::{ReadError, Reader};
 pub use repair::{RepairError, Repaired, repair};
 pub use schema::{FORMAT_VERSION, FORMAT_VERSION_KEY};
+pub use segment_name::SegmentName;
 pub use writer::{BatchWriter, WriteError, Writer};

@@ -317,8 +317,22 @@ fn settings(options: &Options, mode: AttachMode) -> trace::Event {
         launch_returns: options.launch_returns,
         command,
         pod: pod(),
+        boot_id: boot_id(),
+        pid_namespace: pid_namespace(),
     });
     fact_event(0, 0, monotonic(), &fact)
+}
+
+/// The kernel's id of this boot.
+pub(crate) fn boot_id() -> Option<String> {
+    let id = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
+    Some(id.trim().to_owned())
+}
+
+/// The number of our pid namespace.
+fn pid_namespace() -> Option<u64> {
+    let namespace = std::fs::metadata("/proc/self/ns/pid").ok()?;
+    Some(std::os::unix::fs::MetadataExt::ino(&namespace))
 }
 
 /// What the manifest tells of the pod that we run in.

@@ -7,6 +7,7 @@ mod leaks;
 mod memory;
 mod oom;
 mod output;
+mod recordings;
 mod repair;
 mod report;
 mod snapshot;

@@ -7,7 +7,7 @@ use ledger::{Ledger, Limits, concerns_memory};
 use trace::{Event, EventBatch, Fact, Kind, fact};
 
 use crate::findings;
-use crate::selection::Time;
+use crate::selection::{Selection, Time};
 
 use super::{
     driver,
@@ -22,6 +22,9 @@ pub use ledger::COLUMNS;
 #[derive(Debug, Default)]
 pub struct Collector {
     at: Option<Time>,
+    selection: Selection,
+    /// Whether the selected time has begun.
+    is_in_window: bool,
     fit: Option<u64>,
     ledger: Ledger,
     watch: Watch,
@@ -40,6 +43,17 @@ impl Collector {
             at,
             fit,
             ..Self::default()
+        }
+    }
+
+    /// Only the selected part: processes that end before it are left out, and those that go on
+    /// are shown as they are at its end.
+    #[must_use]
+    pub fn select(self, selection: Selection) -> Self {
+        Self {
+            watch: Watch::of(selection.clone()),
+            selection,
+            ..self
         }
     }
 
@@ -79,7 +93,10 @@ impl Collector {
         }
         if let Some(moment) = moment_of(event, fact.as_ref()) {
             let at = self.at.map(|at| at.after(start));
-            self.is_past = self.is_past || at.is_some_and(|at| moment > at);
+            let to = self.selection.to.map(|to| to.after(start));
+            self.is_past |= at.is_some_and(|at| moment > at) || to.is_some_and(|to| moment >= to);
+            let from = self.selection.from.map(|from| from.after(start));
+            self.is_in_window |= from.is_none_or(|from| moment >= from);
             if !self.is_past {
                 let end = self.recording.end_ns.get_or_insert(moment);
                 *end = moment.max(*end);
@@ -89,6 +106,7 @@ impl Collector {
             return;
         }
         if self.at.is_none()
+            && self.is_in_window
             && let Some(process) = self.ledger.about_to_end(event)
         {
             let ended = match fact {
@@ -142,11 +160,20 @@ impl Collector {
 /// What a report on a process needs beside the ledger: what was asked for, and by whom.
 #[derive(Debug, Default)]
 pub(crate) struct Watch {
+    /// Of whom.
+    selection: Selection,
     callers: BTreeMap<u32, Option<String>>,
     requests: AllRequests,
 }
 
 impl Watch {
+    pub(crate) fn of(selection: Selection) -> Self {
+        Self {
+            selection,
+            ..Self::default()
+        }
+    }
+
     pub(crate) fn caller(&mut self, caller: &fact::Caller) {
         self.callers.insert(caller.id, caller.module.clone());
     }
@@ -175,8 +202,9 @@ impl Watch {
             .keys()
             .copied()
             .chain(process.allocators().keys().copied().map(Some))
+            .filter(|ordinal| self.selection.has_device(*ordinal))
             .collect();
-        if ordinals.is_empty() {
+        if ordinals.is_empty() || !self.selection.has_process(process.key().pid) {
             return None;
         }
         let info = process.info();

@@ -37,20 +37,34 @@ pub(crate) struct Collector {
 }
 
 impl Collector {
-    /// Begins anew at `now` with what is live: the window begins, or a checkpoint was read.
+    /// Begins anew at `now` with what is live: the window begins.
     pub(crate) fn restart(&mut self, ledger: &Ledger, now: u64) {
         self.clock = Some(Clock::starting(now));
         self.lines.clear();
-        for process in ledger.live() {
-            let mut totals: FxHashMap<Key, u64> = FxHashMap::default();
-            each_live(process, |key, size, _| {
-                let total = totals.entry(key).or_default();
-                *total = total.saturating_add(size);
-            });
-            for (key, total) in totals {
-                let line = Line::starting(0, total);
-                self.lines.insert(key, line);
+        self.lines.extend(
+            totals(ledger)
+                .into_iter()
+                .map(|(key, total)| (key, Line::starting(0, total))),
+        );
+    }
+
+    /// A checkpoint was read at `now`: the lines go on from what it says is live, whatever was
+    /// missed before it.
+    pub(crate) fn resume(&mut self, ledger: &Ledger, now: u64) {
+        if self.clock.is_none() {
+            return self.restart(ledger, now);
+        }
+        let bin = self.bin(now);
+        let mut totals = totals(ledger);
+        for (key, line) in &mut self.lines {
+            let told = totals.remove(key);
+            // PyTorch's totals tell themselves with the next report.
+            if let Memory::Calls { .. } = key.memory {
+                line.series.set(bin, told.unwrap_or(0));
             }
+        }
+        for (key, total) in totals {
+            self.line(key, bin, total);
         }
     }
 
@@ -283,6 +297,18 @@ impl Collector {
             class,
         }
     }
+}
+
+/// What is live, by line.
+fn totals(ledger: &Ledger) -> FxHashMap<Key, u64> {
+    let mut totals: FxHashMap<Key, u64> = FxHashMap::default();
+    for process in ledger.live() {
+        each_live(process, |key, size, _| {
+            let total = totals.entry(key).or_default();
+            *total = total.saturating_add(size);
+        });
+    }
+    totals
 }
 
 /// What lines are told apart by, call sites of one file together.

@@ -4,12 +4,12 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use agent_common::ApiId;
-use ledger::{Ledger, MemoryKind, ProcessKey, concerns_memory};
+use ledger::{Ledger, MemoryKind, Moment, ProcessKey, concerns_memory};
 use trace::{Event, EventBatch, Fact, Kind, fact};
 
 use super::report::{Device, Held, Holder, Kinds, Pool, Process, Recording, Report, SCHEMA, Torch};
 use super::timeline::Timeline;
-use crate::selection::Time;
+use crate::selection::{Selection, Time};
 
 /// Most identities of devices that are kept.
 const IDENTITIES: usize = 65_536;
@@ -22,6 +22,9 @@ const ENDED: usize = 64;
 #[derive(Clone, Debug, Default)]
 pub struct Collector {
     at: Option<Time>,
+    selection: Selection,
+    /// Whether the selected time has begun.
+    is_in_window: bool,
     /// Whether it runs on for ever: what concerns processes that ended is forgotten in time.
     is_live: bool,
     ledger: Ledger,
@@ -46,6 +49,13 @@ impl Collector {
             timeline: timeline.then(Timeline::default),
             ..Self::default()
         }
+    }
+
+    /// Only the selected part: processes that end before it are left out, peaks and curves begin
+    /// with it, and processes that go on are shown as they are at its end.
+    #[must_use]
+    pub fn select(self, selection: Selection) -> Self {
+        Self { selection, ..self }
     }
 
     /// For a running agent: of processes that ended, the last ones are kept.
@@ -129,7 +139,9 @@ impl Collector {
         let moment = moment_of(event, fact.as_ref());
         if let Some(moment) = moment {
             let at = self.at.map(|at| at.after(start));
-            self.is_past = self.is_past || at.is_some_and(|at| moment > at);
+            let to = self.selection.to.map(|to| to.after(start));
+            self.is_past |= at.is_some_and(|at| moment > at) || to.is_some_and(|to| moment >= to);
+            self.enter_window(event, moment, start);
             if !self.is_past {
                 let end = self.recording.end_ns.get_or_insert(moment);
                 *end = moment.max(*end);
@@ -140,7 +152,7 @@ impl Collector {
         }
         if let Some(process) = self.ledger.about_to_end(event) {
             let key = process.key();
-            if self.at.is_none() {
+            if self.at.is_none() && self.is_in_window {
                 let ended = self.process(process, event.timestamp);
                 self.ended.push((key, ended));
             }
@@ -152,8 +164,21 @@ impl Collector {
             }
         }
         self.ledger.apply(event);
-        if let (Some(timeline), Some(moment)) = (&mut self.timeline, moment) {
+        if let (Some(timeline), Some(moment), true) =
+            (&mut self.timeline, moment, self.is_in_window)
+        {
             timeline.note(&self.ledger, event.pid, moment, start);
+        }
+    }
+
+    /// Peaks are those of the selected time.
+    fn enter_window(&mut self, event: &Event, moment: u64, start: u64) {
+        let from = self.selection.from.map(|from| from.after(start));
+        if !self.is_in_window && !self.is_past && from.is_none_or(|from| moment >= from) {
+            self.is_in_window = true;
+            if from.is_some() {
+                self.ledger.restart_peaks(Moment::of(event));
+            }
         }
     }
 
@@ -188,7 +213,9 @@ impl Collector {
         }
         let live = self.ledger.live().map(|process| self.process(process, now));
         processes.extend(live);
-        processes.retain(has_memory);
+        processes.retain(|process| {
+            self.selection.has_process(process.pid) && has_memory(process, &self.selection)
+        });
         let losses = self.ledger.losses();
         let known = |count| self.accounts_seen.then_some(count);
         let recording = Recording {
@@ -203,7 +230,13 @@ impl Collector {
             recording,
             at_ns,
             processes,
-            timeline: self.timeline.map(Timeline::finish),
+            timeline: self.timeline.map(|timeline| {
+                let mut curves = timeline.finish();
+                curves.retain(|curve| {
+                    self.selection.has_process(curve.pid) && self.selection.has_device(curve.device)
+                });
+                curves
+            }),
         }
     }
 
@@ -229,6 +262,7 @@ impl Collector {
         ordinals.extend(process.allocators().keys().copied().map(Some));
         ordinals.sort_unstable();
         ordinals.dedup();
+        ordinals.retain(|ordinal| self.selection.has_device(*ordinal));
         Process {
             pid: process.key().pid,
             incarnation: process.key().incarnation,
@@ -244,7 +278,11 @@ impl Collector {
                 .map(|ordinal| self.device(process, ordinal))
                 .filter(is_used)
                 .collect(),
-            pools: process.pools().map(pool).collect(),
+            pools: process
+                .pools()
+                .filter(|pool| self.selection.has_device(pool.device()))
+                .map(pool)
+                .collect(),
             reserved_address_bytes: process.vmm().reserved_address_bytes(),
             ended: process.ended().into(),
             unknown_frees,
@@ -356,8 +394,10 @@ fn pool(pool: &ledger::MemoryPool) -> Pool {
     }
 }
 
-fn has_memory(process: &Process) -> bool {
-    !process.devices.is_empty() || process.unknown_frees > 0 || !process.pools.is_empty()
+fn has_memory(process: &Process, selection: &Selection) -> bool {
+    // Of an unknown block, the device is not known either.
+    let unknown_frees = process.unknown_frees > 0 && selection.devices.is_empty();
+    !process.devices.is_empty() || unknown_frees || !process.pools.is_empty()
 }
 
 /// When what an event tells had happened; `None` for rows that define or sum up something.

@@ -71,7 +71,10 @@ pub struct Collector {
     end: u64,
     events: u64,
     complete: bool,
+    /// Of the first recording, where there are several.
     settings: Option<Settings>,
+    /// Whether one of them does not have the calls that concern memory.
+    is_without_memory: bool,
     segment: Option<Segment>,
     /// The one nearest to the start.
     clock: Option<Clock>,
@@ -101,6 +104,7 @@ impl Collector {
             events: 0,
             complete: false,
             settings: None,
+            is_without_memory: false,
             segment: None,
             clock: None,
             calls: CallTable::new(),
@@ -152,6 +156,7 @@ impl Collector {
             events,
             complete,
             settings,
+            is_without_memory: _,
             segment,
             clock,
             calls,
@@ -207,6 +212,7 @@ impl Collector {
                 from_ns: selection.from.map(|_| from),
                 to_ns: to,
                 pids: selection.pids,
+                devices: selection.devices,
             },
             calls,
             memory: memory.memory,
@@ -239,7 +245,7 @@ impl Collector {
         self.start = Some(timestamp);
         self.from = self.selection.from.map_or(0, |from| from.after(timestamp));
         self.to = self.selection.to.map(|to| to.after(timestamp));
-        self.memory = MemoryBooks::new(self.from);
+        self.memory = MemoryBooks::new(self.from, &self.selection);
     }
 
     /// A row about a call.
@@ -257,6 +263,9 @@ impl Collector {
         self.processes.seen(pid);
         let entered = row.timestamp();
         if !self.is_before_end(entered) {
+            return;
+        }
+        if !self.selection.has_device(row.device()) {
             return;
         }
         match kind {
@@ -326,12 +335,18 @@ impl Collector {
                     self.holds.push(Hold::of(duration, pid, now));
                 }
             }
-            Fact::Settings(settings) => self.settings = Some(settings),
+            Fact::Settings(settings) => self.set(settings),
             Fact::Account(account) => self.books.account(account),
             Fact::RecursionMisses { count } => self.books.recursion_misses(count),
-            Fact::End => self.complete = true,
+            Fact::End => {
+                self.complete = true;
+                self.books.part_ended();
+            }
             Fact::Module(module) => self.untraced.extend(Untraced::in_module(module)),
-            Fact::Segment(segment) => self.segment = Some(Segment::of(&segment)),
+            Fact::Segment(segment) => {
+                let last = segment.number;
+                self.segment.get_or_insert(Segment::of(&segment)).last = last;
+            }
             Fact::Unwritten(unwritten) => self.books.unwritten(&unwritten),
             Fact::Caller(caller) => {
                 self.memory.caller(caller.clone());
@@ -345,6 +360,13 @@ impl Collector {
         }
     }
 
+    /// How a recorder was set.
+    fn set(&mut self, settings: Settings) {
+        self.books.part_began();
+        self.is_without_memory |= !settings.events.iter().any(|name| name == "memory");
+        self.settings.get_or_insert(settings);
+    }
+
     fn is_before_end(&self, moment: u64) -> bool {
         self.to.is_none_or(|to| moment < to)
     }
@@ -356,11 +378,7 @@ impl Collector {
             Some(DEVICE_TO_HOST) => row.address(),
             Some(_) | None => return None,
         };
-        let sees_memory = self
-            .settings
-            .as_ref()
-            .is_some_and(|settings| settings.events.iter().any(|name| name == "memory"));
-        if !sees_memory {
+        if self.settings.is_none() || self.is_without_memory {
             return Some(HostMemory::Unknown);
         }
         let size = row.size().unwrap_or(1);

@@ -57,9 +57,10 @@ pub(super) struct Outcome {
 
 impl MemoryBooks {
     /// No memory. Peaks are those from `from` (ns of `CLOCK_MONOTONIC`) on.
-    pub(super) fn new(from: u64) -> Self {
+    pub(super) fn new(from: u64, selection: &Selection) -> Self {
         Self {
             from,
+            watch: Watch::of(selection.clone()),
             ..Self::default()
         }
     }
@@ -98,9 +99,7 @@ impl MemoryBooks {
         let checkpoints = self.ledger.checkpoints();
         self.ledger.apply(event);
         if self.ledger.checkpoints() > checkpoints {
-            // What it tells of is from before: the peaks begin with what is live now.
-            self.ledger.restart_peaks(Moment::of(event));
-            self.growth.restart(&self.ledger, moment);
+            self.growth.resume(&self.ledger, moment);
         } else if self.is_in_window {
             self.growth.note(&self.ledger, event, moment);
         }
@@ -130,9 +129,10 @@ impl MemoryBooks {
         });
         let mut fragmentation = self.ended;
         fragmentation.extend(live);
-        fragmentation.retain(|process| selection.has_process(process.pid));
         let (mut growth, mut sleeps) = self.growth.finish(&self.ledger, end);
-        growth.retain(|growth| selection.has_process(growth.pid));
+        growth.retain(|growth| {
+            selection.has_process(growth.pid) && selection.has_device(growth.device)
+        });
         sleeps.retain(|sleep| selection.has_process(sleep.pid));
         let mut out_of_memory = self.out_of_memory;
         out_of_memory.extend(self.ledger.live().flat_map(oom::recorded_in));
@@ -156,6 +156,7 @@ impl MemoryBooks {
             ordinals.extend(process.allocators().keys().copied().map(Some));
             ordinals.sort_unstable();
             ordinals.dedup();
+            ordinals.retain(|ordinal| selection.has_device(*ordinal));
             for ordinal in ordinals {
                 // Programs that one process ran one after the other share a row.
                 let memory = devices

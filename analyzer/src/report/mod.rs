@@ -120,7 +120,8 @@ pub struct Recording {
     pub started: Option<String>,
     /// How the recorder was set.
     pub settings: Option<Settings>,
-    /// Where it stands in a rolling recording; `None`: it is no segment of one.
+    /// Where it stands in a rolling recording, or the first segment of several does; `None`: it is
+    /// no segment of one.
     pub segment: Option<Segment>,
 }
 
@@ -131,6 +132,8 @@ pub struct Segment {
     pub number: u64,
     /// Events of all segments before it.
     pub events_before: u64,
+    /// The number of the last segment, where several were read.
+    pub last: u64,
 }
 
 impl Segment {
@@ -145,6 +148,7 @@ impl Segment {
         Self {
             number,
             events_before,
+            last: number,
         }
     }
 }
@@ -199,6 +203,8 @@ pub struct Window {
     pub to_ns: Option<u64>,
     /// Only these processes; empty: all.
     pub pids: Vec<u32>,
+    /// Only these devices, by ordinal; empty: all.
+    pub devices: Vec<i32>,
 }
 
 /// The reported calls of one function.

@@ -65,6 +65,11 @@ impl<'a> Row<'a> {
     }
 
     #[inline]
+    pub(crate) fn device(self) -> Option<i32> {
+        self.batch.device().get(self.row)
+    }
+
+    #[inline]
     pub(crate) fn related(self) -> Option<u64> {
         self.batch.related().get(self.row)
     }

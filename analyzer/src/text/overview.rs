@@ -42,19 +42,20 @@ fn selected(window: &Window, start: Option<u64>) -> Option<String> {
         from_ns,
         to_ns,
         pids,
+        devices,
     } = window;
     if *window == Window::default() {
         return None;
     }
     let from = from_ns.map_or_else(|| "the start".to_owned(), |from| units::since(from, start));
     let to = to_ns.map_or_else(|| "the end".to_owned(), |to| units::since(to, start));
-    let pids: Vec<String> = pids.iter().map(u32::to_string).collect();
-    let whose = if pids.is_empty() {
-        String::new()
-    } else {
-        format!(", pid {}", pids.join(", "))
+    let only = |what: &str, which: Vec<String>| match &which[..] {
+        [] => String::new(),
+        which => format!(", {what} {}", which.join(", ")),
     };
-    Some(format!("from {from} to {to}{whose}"))
+    let pids = only("pid", pids.iter().map(u32::to_string).collect());
+    let devices = only("device", devices.iter().map(i32::to_string).collect());
+    Some(format!("from {from} to {to}{pids}{devices}"))
 }
 
 fn completeness(report: &Report) -> Cell {
@@ -76,10 +77,15 @@ fn place(
     Segment {
         number,
         events_before,
+        last,
     }: Segment,
 ) -> String {
     let before = units::counted(events_before, "event");
-    format!("segment {number} of a rolling recording, {before} before it")
+    if last == number {
+        format!("segment {number} of a rolling recording, {before} before it")
+    } else {
+        format!("segments {number} to {last} of a rolling recording, {before} before")
+    }
 }
 
 fn losses(report: &Report) -> Cell {

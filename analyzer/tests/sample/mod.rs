@@ -183,6 +183,8 @@ pub(crate) fn everything() -> Sample {
         launch_returns: false,
         command: None,
         pod: None,
+        boot_id: None,
+        pid_namespace: None,
     };
     sample.fact(START, 0, &Fact::Settings(settings));
     let clock = Clock {

@@ -238,6 +238,8 @@ pub(crate) fn facts() -> Vec<Fact> {
                 uid: Some("9cb1c0de-94a1-4a0e-8f3e-2f5b7d2f1a00".to_owned()),
                 node: Some("gpu-node-7".to_owned()),
             }),
+            boot_id: Some("0f7ba6a5-4c1c-4d3b-a0b8-1e36be0d0b6f".to_owned()),
+            pid_namespace: Some(4_026_531_836),
         }),
         Fact::Account(Account {
             api: "cudaMalloc".to_owned(),
