@@ -1,5 +1,6 @@
 //! The commands that work on recordings, for `cudasnoop` and `cudasnoop-analyzer` alike.
 
+mod export;
 mod fragmentation;
 mod launches;
 mod memory;
@@ -29,6 +30,8 @@ pub enum Command {
     Memory(memory::Arguments),
     /// Is the memory fragmented, inside PyTorch's segments or in device pages; would a request fit
     Fragmentation(fragmentation::Arguments),
+    /// Write a recording as other tools read it: Perfetto, Chrome, Parquet, JSON Lines, CSV, stacks
+    Export(export::Arguments),
     /// Cut the torn end off a recording, for tools that refuse it
     Repair(repair::Arguments),
     /// Why did PyTorch run out of memory: its messages in a log, judged by arithmetic
@@ -45,6 +48,7 @@ pub fn run(command: &Command) -> Result<(), Error> {
         Command::Launches(arguments) => launches::run(arguments),
         Command::Memory(arguments) => memory::run(arguments),
         Command::Fragmentation(arguments) => fragmentation::run(arguments),
+        Command::Export(arguments) => export::run(arguments),
         Command::Repair(arguments) => repair::run(arguments),
         Command::Oom(arguments) => oom::run(arguments),
         Command::Snapshot(arguments) => snapshot::run(arguments),
