@@ -84,6 +84,17 @@ pub enum Error {
         /// What went wrong.
         source: trace::RepairError,
     },
+    /// An export could not be written.
+    #[error("cannot write {}: {source}", path.display())]
+    Write {
+        /// Its path.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// The output is binary, and a terminal would show it.
+    #[error("a Perfetto trace is binary: name a file (`-o trace.pftrace`), or redirect the output")]
+    Terminal,
     /// Standard output refused the report.
     #[error("cannot write to standard output: {0}")]
     Output(#[source] io::Error),

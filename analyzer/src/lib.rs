@@ -8,6 +8,7 @@ pub mod cli;
 pub mod cuda_error;
 pub mod demangle;
 mod error;
+pub mod export;
 pub mod failures;
 pub mod findings;
 pub mod fragmentation;

@@ -1,6 +1,7 @@
 //! The commands that work on recordings, for `cudasnoop` and `cudasnoop-analyzer` alike.
 
 mod errors;
+mod export;
 mod fragmentation;
 mod launches;
 mod leaks;
@@ -42,6 +43,8 @@ pub enum Command {
     Errors(report::Arguments),
     /// Is the memory fragmented, inside PyTorch's segments or in device pages; would a request fit
     Fragmentation(fragmentation::Arguments),
+    /// Write a recording as other tools read it: Perfetto, Chrome, Parquet, JSON Lines, CSV, stacks
+    Export(export::Arguments),
     /// Cut the torn end off a recording, for tools that refuse it
     Repair(repair::Arguments),
     /// Why did PyTorch run out of memory: its messages in a log, judged by arithmetic
@@ -62,6 +65,7 @@ pub fn run(command: &Command) -> Result<(), Error> {
         Command::Errors(arguments) => errors::run(arguments),
         Command::Memory(arguments) => memory::run(arguments),
         Command::Fragmentation(arguments) => fragmentation::run(arguments),
+        Command::Export(arguments) => export::run(arguments),
         Command::Repair(arguments) => repair::run(arguments),
         Command::Oom(arguments) => oom::run(arguments),
         Command::Snapshot(arguments) => snapshot::run(arguments),

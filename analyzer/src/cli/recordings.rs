@@ -44,6 +44,17 @@ impl Recordings {
         self.part.selection()
     }
 
+    /// Opens them, as one recording.
+    pub(super) fn open(&self, columns: &'static [&'static str]) -> Result<Recording, Error> {
+        Recording::open(&self.paths, columns)
+    }
+
+    /// Whether they can be opened again: all are files or folders.
+    pub(super) fn can_be_read_twice(&self) -> bool {
+        let is_kept = |path: &PathBuf| path.is_file() || path.is_dir();
+        self.paths.iter().all(is_kept)
+    }
+
     /// Reads all, in order.
     pub(super) fn read(
         &self,
