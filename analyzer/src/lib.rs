@@ -7,8 +7,10 @@
 pub mod cli;
 pub mod cuda_error;
 pub mod demangle;
+pub mod diff;
 mod error;
 pub mod fragmentation;
+pub mod hist;
 mod histogram;
 mod input;
 pub mod launches;

@@ -311,6 +311,7 @@ impl Process {
             allocators,
             freeing,
             counters,
+            just_freed: _,
         } = self;
         let devices = devices.iter().map(|(device, state)| DeviceState {
             device: *device,

@@ -7,8 +7,8 @@ use serde::{Deserialize, Serialize};
 use trace::{Event, Kind, fact};
 
 use crate::{
-    Array, Block, CachingAllocator, Device, Ended, Limits, MemoryPool, Moment, RangeMap, Tally,
-    Vmm, context::Contexts, free::FreesUnderWay, graph::Graphs, operation::Operation,
+    Array, Block, CachingAllocator, Device, Ended, Limits, MemoryPool, Moment, Origin, RangeMap,
+    Tally, Vmm, context::Contexts, free::FreesUnderWay, graph::Graphs, operation::Operation,
     shared::SharedBlocks,
 };
 
@@ -113,6 +113,16 @@ pub struct Process {
     pub(crate) allocators: BTreeMap<i32, CachingAllocator>,
     pub(crate) freeing: FreesUnderWay,
     pub(crate) counters: Counters,
+    pub(crate) just_freed: Vec<Freed>,
+}
+
+/// Memory that was given back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Freed {
+    /// Who had taken it, and when.
+    pub origin: Origin,
+    /// Ordinal of the device it was on; `None` where not known.
+    pub device: Option<i32>,
 }
 
 impl Process {
@@ -134,6 +144,7 @@ impl Process {
             allocators: BTreeMap::new(),
             freeing: FreesUnderWay::default(),
             counters: Counters::default(),
+            just_freed: Vec::new(),
         }
     }
 
@@ -212,6 +223,11 @@ impl Process {
         self.counters
     }
 
+    /// What the last row gave back: its return, with success.
+    pub fn just_freed(&self) -> &[Freed] {
+        &self.just_freed
+    }
+
     /// Whether no call of it was seen yet.
     pub(crate) const fn is_untouched(&self) -> bool {
         !self.calls_seen
@@ -228,6 +244,7 @@ impl Process {
     /// Takes in a row that is no fact.
     pub(crate) fn apply(&mut self, event: &Event, shared: &mut SharedBlocks) {
         self.calls_seen = true;
+        self.just_freed.clear();
         let Some(api) = event.api.and_then(ApiId::api) else {
             return;
         };

@@ -19,7 +19,7 @@ use crate::{
 };
 
 /// What the tests read recordings and metrics with, besides our own readers.
-const PYTHON_PACKAGES: [&str; 3] = ["pyarrow", "polars", "prometheus_client"];
+const PYTHON_PACKAGES: [&str; 4] = ["pyarrow", "polars", "prometheus_client", "hdrhistogram"];
 
 pub(crate) fn run() -> Result<()> {
     everything()?;

@@ -1,6 +1,8 @@
 //! The commands that work on recordings, for `cudasnoop` and `cudasnoop-analyzer` alike.
 
+mod diff;
 mod fragmentation;
+mod hist;
 mod launches;
 mod memory;
 mod oom;
@@ -30,6 +32,10 @@ pub enum Command {
     Memory(memory::Arguments),
     /// Is the memory fragmented, inside PyTorch's segments or in device pages; would a request fit
     Fragmentation(fragmentation::Arguments),
+    /// How sizes, lifetimes, durations and launches are distributed; for `HdrHistogram`'s tools, too
+    Hist(hist::Arguments),
+    /// What two recordings differ in: memory, durations, calls; and what is only noise
+    Diff(diff::Arguments),
     /// Cut the torn end off a recording, for tools that refuse it
     Repair(repair::Arguments),
     /// Why did PyTorch run out of memory: its messages in a log, judged by arithmetic
@@ -46,6 +52,8 @@ pub fn run(command: &Command) -> Result<(), Error> {
         Command::Launches(arguments) => launches::run(arguments),
         Command::Memory(arguments) => memory::run(arguments),
         Command::Fragmentation(arguments) => fragmentation::run(arguments),
+        Command::Hist(arguments) => hist::run(arguments),
+        Command::Diff(arguments) => diff::run(arguments),
         Command::Repair(arguments) => repair::run(arguments),
         Command::Oom(arguments) => oom::run(arguments),
         Command::Snapshot(arguments) => snapshot::run(arguments),

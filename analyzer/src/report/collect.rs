@@ -224,7 +224,8 @@ impl Collector {
         self.start = Some(timestamp);
         self.from = self.selection.from.map_or(0, |from| from.after(timestamp));
         self.to = self.selection.to.map(|to| to.after(timestamp));
-        self.memory = MemoryBooks::new(self.from);
+        // A segment repeats facts from long before.
+        self.memory = MemoryBooks::new(self.from.max(timestamp));
     }
 
     /// A row about a call.

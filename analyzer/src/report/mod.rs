@@ -20,6 +20,9 @@ use agent_common::Layer;
 use serde::{Serialize, Serializer};
 use trace::fact::{self, Settings};
 
+pub(crate) use calls::is_allocation;
+pub(crate) use capped::Capped;
+
 pub use crate::histogram::{Bucket, Distribution, Percentiles};
 pub use crate::memory::{Kinds, Torch as TorchMemory};
 pub use collect::{COLUMNS, Collector};
