@@ -7,12 +7,14 @@
 pub mod cli;
 pub mod cuda_error;
 pub mod demangle;
+pub mod diff;
 mod error;
 pub mod export;
 pub mod failures;
 pub mod findings;
 pub mod fragmentation;
 pub mod growth;
+pub mod hist;
 mod histogram;
 pub mod host;
 mod input;

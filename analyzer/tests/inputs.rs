@@ -179,6 +179,28 @@ fn a_folder_of_segments_tells_what_one_recording_does() {
     }
 }
 
+/// The most that was live is early, and a block is freed later.
+#[test]
+fn the_peak_is_that_of_what_is_read() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let rows = rows();
+    let begin = rows.iter().position(|event| event.kind == Kind::Begin);
+    // Behind both rows of the free.
+    roll(folder.path(), &rows, &[begin.expect("a free") + 2]);
+    let last = folder
+        .path()
+        .join("cudasnoop-20261128T081724Z-000002.arrows");
+    let engine = |paths: &[&Path]| {
+        let memory = json("report", paths, &[])["memory"][0].clone();
+        assert_eq!(memory["pid"], ENGINE);
+        (memory["peak_bytes"].clone(), memory["live_bytes"].clone())
+    };
+    let live = 512 + (2 << 20) + (2 << 20) + (1 << 30);
+    let peak = live + (20 << 20);
+    assert_eq!(engine(&[&last]), (live.into(), live.into()));
+    assert_eq!(engine(&[folder.path()]), (peak.into(), live.into()));
+}
+
 /// The part of the rows that is about one process.
 fn of_process(rows: &[Event], is_of: impl Fn(u32) -> bool) -> Sample {
     let mut sample = Sample::new();

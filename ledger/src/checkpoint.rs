@@ -312,6 +312,7 @@ impl Process {
             freeing,
             counters,
             changes: _,
+            just_freed: _,
         } = self;
         let devices = devices.iter().map(|(device, state)| DeviceState {
             device: *device,

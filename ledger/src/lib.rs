@@ -55,7 +55,7 @@ pub use losses::Losses;
 pub use moment::{Moment, Peak};
 pub use operation::{concerns_memory, kind_taken};
 pub use pool::MemoryPool;
-pub use process::{Counters, End, EndCause, Holder, HostMemory, Process, ProcessKey};
+pub use process::{Counters, End, EndCause, Freed, Holder, HostMemory, Process, ProcessKey};
 pub use range::{AddressRange, RangeMap, Ranged};
 pub use registry::{COLUMNS, Ledger, Limits};
 pub use renumber::Renumber;

@@ -7,9 +7,9 @@ use serde::{Deserialize, Serialize};
 use trace::{Event, Kind, fact};
 
 use crate::{
-    Array, Block, CachingAllocator, Change, Device, Ended, Limits, MemoryPool, Moment, RangeMap,
-    Tally, Vmm, context::Contexts, free::FreesUnderWay, graph::Graphs, operation::Operation,
-    shared::SharedBlocks,
+    Array, Block, CachingAllocator, Change, Device, Ended, Limits, MemoryPool, Moment, Origin,
+    RangeMap, Tally, Vmm, context::Contexts, free::FreesUnderWay, graph::Graphs,
+    operation::Operation, shared::SharedBlocks,
 };
 
 mod blocks;
@@ -114,6 +114,16 @@ pub struct Process {
     pub(crate) freeing: FreesUnderWay,
     pub(crate) counters: Counters,
     pub(crate) changes: Vec<Change>,
+    pub(crate) just_freed: Vec<Freed>,
+}
+
+/// Memory that was given back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Freed {
+    /// Who had taken it, and when.
+    pub origin: Origin,
+    /// Ordinal of the device it was on; `None` where not known.
+    pub device: Option<i32>,
 }
 
 impl Process {
@@ -136,6 +146,7 @@ impl Process {
             freeing: FreesUnderWay::default(),
             counters: Counters::default(),
             changes: Vec::new(),
+            just_freed: Vec::new(),
         }
     }
 
@@ -227,6 +238,11 @@ impl Process {
         self.counters
     }
 
+    /// What the last row gave back: its return, with success.
+    pub fn just_freed(&self) -> &[Freed] {
+        &self.just_freed
+    }
+
     /// Whether no call of it was seen yet.
     pub(crate) const fn is_untouched(&self) -> bool {
         !self.calls_seen
@@ -244,6 +260,7 @@ impl Process {
     pub(crate) fn apply(&mut self, event: &Event, shared: &mut SharedBlocks) {
         self.calls_seen = true;
         self.changes.clear();
+        self.just_freed.clear();
         let Some(api) = event.api.and_then(ApiId::api) else {
             return;
         };

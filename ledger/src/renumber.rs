@@ -6,7 +6,7 @@ use serde_json::Value;
 
 /// What ids and times of one recording are among several.
 pub trait Renumber {
-    /// A process id.
+    /// A process id; 0, which is none, stays.
     fn pid(&mut self, pid: u32) -> u32;
 
     /// The id of a caller.
@@ -42,17 +42,15 @@ impl crate::Ledger {
     }
 }
 
-/// Keys mean the same wherever they stand: a `pid` is a process, `timestamp` and `returned` are
-/// moments.
+/// Keys mean the same wherever they stand: `pid` and `parent` are processes, `timestamp` and
+/// `returned` moments.
 fn walk(value: &mut Value, renumber: &mut impl Renumber) {
     match value {
         Value::Object(fields) => {
             for (key, value) in fields {
                 let id = value.as_u64().and_then(|id| u32::try_from(id).ok());
                 match (key.as_str(), id, value.as_u64()) {
-                    ("pid", Some(id), _) => *value = renumber.pid(id).into(),
-                    // 0 is no process: the parent is outside of the pid namespace.
-                    ("parent", Some(id @ 1..), _) => *value = renumber.pid(id).into(),
+                    ("pid" | "parent", Some(id), _) => *value = renumber.pid(id).into(),
                     ("caller", Some(id), _) => *value = renumber.caller(id).into(),
                     // At 0 there was nothing: a peak of no bytes.
                     ("timestamp" | "returned", _, Some(time @ 1..)) => {

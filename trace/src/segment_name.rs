@@ -48,6 +48,7 @@ impl SegmentName {
     }
 
     /// The same, of the segment when it is whole.
+    #[must_use]
     pub fn closed(&self) -> Self {
         Self {
             is_open: false,

@@ -27,8 +27,9 @@ const CONTAINER_PACKAGES: [&str; 4] = ["buildah", "catatonit", "crun", "podman"]
 /// What the tests read recordings, exports, metrics, manifests and the dashboard with, besides our
 /// own readers; the last ones of `docs/fleet` and of Perfetto's format, whose versions decide what
 /// is understood.
-const PYTHON_PACKAGES: [(&str, Option<&str>); 7] = [
+const PYTHON_PACKAGES: [(&str, Option<&str>); 8] = [
     ("grafana_foundation_sdk", None),
+    ("hdrhistogram", None),
     ("kubernetes_validate", None),
     ("pyarrow", None),
     ("polars", None),

@@ -1,8 +1,10 @@
 //! The commands that work on recordings, for `cudasnoop` and `cudasnoop-analyzer` alike.
 
+mod diff;
 mod errors;
 mod export;
 mod fragmentation;
+mod hist;
 mod launches;
 mod leaks;
 mod memory;
@@ -45,6 +47,10 @@ pub enum Command {
     Fragmentation(fragmentation::Arguments),
     /// Write a recording as other tools read it: Perfetto, Chrome, Parquet, JSON Lines, CSV, stacks
     Export(export::Arguments),
+    /// How sizes, lifetimes, durations and launches are distributed; for `HdrHistogram`'s tools, too
+    Hist(hist::Arguments),
+    /// What two recordings differ in: memory, durations, calls; and what is only noise
+    Diff(diff::Arguments),
     /// Cut the torn end off a recording, for tools that refuse it
     Repair(repair::Arguments),
     /// Why did PyTorch run out of memory: its messages in a log, judged by arithmetic
@@ -66,6 +72,8 @@ pub fn run(command: &Command) -> Result<(), Error> {
         Command::Memory(arguments) => memory::run(arguments),
         Command::Fragmentation(arguments) => fragmentation::run(arguments),
         Command::Export(arguments) => export::run(arguments),
+        Command::Hist(arguments) => hist::run(arguments),
+        Command::Diff(arguments) => diff::run(arguments),
         Command::Repair(arguments) => repair::run(arguments),
         Command::Oom(arguments) => oom::run(arguments),
         Command::Snapshot(arguments) => snapshot::run(arguments),

@@ -104,13 +104,11 @@ impl Chain {
             Err(Error::Open { path, source })
                 if self.is_rolling && source.kind() == io::ErrorKind::NotFound =>
             {
-                match closed(&path) {
-                    Some(file) => Box::new(file),
-                    None => {
-                        self.notes.push(format!("{name} was removed meanwhile"));
-                        return Ok(());
-                    }
-                }
+                let Some(file) = closed(&path) else {
+                    self.notes.push(format!("{name} was removed meanwhile"));
+                    return Ok(());
+                };
+                Box::new(file)
             }
             opened => opened?,
         };

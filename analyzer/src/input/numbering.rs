@@ -149,7 +149,7 @@ struct OfCheckpoint<'a> {
 
 impl Renumber for OfCheckpoint<'_> {
     fn pid(&mut self, pid: u32) -> u32 {
-        self.numbering.process(pid)
+        self.numbering.pid(pid)
     }
 
     fn caller(&mut self, caller: u32) -> u32 {

@@ -17,14 +17,22 @@ const IDENTITIES: usize = 65_536;
 /// Processes that have ended of which a [`Collector::live`] keeps how they were.
 const ENDED: usize = 64;
 
+/// Where the events are that come, in the time that was asked for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Phase {
+    #[default]
+    Before,
+    Within,
+    /// Only what they say of losses counts.
+    After,
+}
+
 /// Takes the events of a recording, or of a running agent, in order of `seq`, and makes a
 /// [`Report`]. A copy of one that goes on makes the report of that moment.
 #[derive(Clone, Debug, Default)]
 pub struct Collector {
     at: Option<Time>,
     selection: Selection,
-    /// Whether the selected time has begun.
-    is_in_window: bool,
     /// Whether it runs on for ever: what concerns processes that ended is forgotten in time.
     is_live: bool,
     ledger: Ledger,
@@ -33,8 +41,7 @@ pub struct Collector {
     /// By process id and ordinal.
     uuids: BTreeMap<(u32, i32), String>,
     recording: Recording,
-    /// Events after the moment that was asked for: only what they say of losses counts.
-    is_past: bool,
+    phase: Phase,
     accounts_seen: bool,
     timeline: Option<Timeline>,
     /// Processes that ended, as they were right before.
@@ -140,19 +147,21 @@ impl Collector {
         if let Some(moment) = moment {
             let at = self.at.map(|at| at.after(start));
             let to = self.selection.to.map(|to| to.after(start));
-            self.is_past |= at.is_some_and(|at| moment > at) || to.is_some_and(|to| moment >= to);
+            if at.is_some_and(|at| moment > at) || to.is_some_and(|to| moment >= to) {
+                self.phase = Phase::After;
+            }
             self.enter_window(event, moment, start);
-            if !self.is_past {
+            if self.phase != Phase::After {
                 let end = self.recording.end_ns.get_or_insert(moment);
                 *end = moment.max(*end);
             }
         }
-        if self.is_past {
+        if self.phase == Phase::After {
             return;
         }
         if let Some(process) = self.ledger.about_to_end(event) {
             let key = process.key();
-            if self.at.is_none() && self.is_in_window {
+            if self.at.is_none() && self.phase == Phase::Within {
                 let ended = self.process(process, event.timestamp);
                 self.ended.push((key, ended));
             }
@@ -165,7 +174,7 @@ impl Collector {
         }
         self.ledger.apply(event);
         if let (Some(timeline), Some(moment), true) =
-            (&mut self.timeline, moment, self.is_in_window)
+            (&mut self.timeline, moment, self.phase == Phase::Within)
         {
             timeline.note(&self.ledger, event.pid, moment, start);
         }
@@ -174,8 +183,8 @@ impl Collector {
     /// Peaks are those of the selected time.
     fn enter_window(&mut self, event: &Event, moment: u64, start: u64) {
         let from = self.selection.from.map(|from| from.after(start));
-        if !self.is_in_window && !self.is_past && from.is_none_or(|from| moment >= from) {
-            self.is_in_window = true;
+        if self.phase == Phase::Before && from.is_none_or(|from| moment >= from) {
+            self.phase = Phase::Within;
             if from.is_some() {
                 self.ledger.restart_peaks(Moment::of(event));
             }

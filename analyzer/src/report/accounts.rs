@@ -57,7 +57,7 @@ impl Books {
             Entry::Vacant(vacant) => {
                 vacant.insert(account);
             }
-            Entry::Occupied(mut known) => add(known.get_mut(), account),
+            Entry::Occupied(mut known) => add(known.get_mut(), &account),
         }
     }
 
@@ -130,7 +130,7 @@ impl Books {
 
 /// Adds the account of a later recording or segment. What one segment leaves for the next one is
 /// carried over between the two.
-fn add(sum: &mut fact::Account, later: fact::Account) {
+fn add(sum: &mut fact::Account, later: &fact::Account) {
     let fact::Account {
         api: _,
         made,
@@ -143,7 +143,7 @@ fn add(sum: &mut fact::Account, later: fact::Account) {
         lost_extra,
         carried_in,
         carried_out,
-    } = later;
+    } = *later;
     let settled = sum.carried_out.min(carried_in);
     sum.carried_out -= settled;
     for (sum, count) in [

@@ -250,7 +250,7 @@ impl Durations {
 }
 
 /// Whether calls of this effect take memory.
-fn is_allocation(effect: Effect) -> bool {
+pub(crate) fn is_allocation(effect: Effect) -> bool {
     matches!(
         effect,
         Effect::DeviceAlloc

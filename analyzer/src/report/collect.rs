@@ -245,7 +245,8 @@ impl Collector {
         self.start = Some(timestamp);
         self.from = self.selection.from.map_or(0, |from| from.after(timestamp));
         self.to = self.selection.to.map(|to| to.after(timestamp));
-        self.memory = MemoryBooks::new(self.from, &self.selection);
+        // A segment repeats facts from long before.
+        self.memory = MemoryBooks::new(self.from.max(timestamp), &self.selection);
     }
 
     /// A row about a call.

@@ -26,6 +26,9 @@ use crate::host::Host;
 use crate::failures::{Failure, Refusals};
 use crate::findings::Finding;
 use crate::growth::{Growth, Sleep};
+pub(crate) use calls::is_allocation;
+pub(crate) use capped::Capped;
+
 pub use crate::histogram::{Bucket, Distribution, Percentiles};
 pub use crate::memory::{Kinds, Torch as TorchMemory};
 use crate::oom::OutOfMemory;

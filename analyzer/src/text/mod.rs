@@ -17,6 +17,7 @@ use std::io::{self, Write};
 
 use crate::findings;
 use crate::report::Report;
+pub(crate) use bars::write as bars;
 pub(crate) use launches::{file_name, kernel_name};
 pub(crate) use page::Page;
 pub(crate) use style::Tone;
@@ -24,7 +25,7 @@ pub(crate) use table::{Align, Cell, Table};
 
 pub use style::Colour;
 pub use units::{bytes, count, duration};
-pub(crate) use units::{counted, percent, since};
+pub(crate) use units::{bytes_bound, counted, percent, since};
 
 /// Writes the report.
 pub fn write(report: &Report, colour: Colour, output: &mut dyn Write) -> io::Result<()> {

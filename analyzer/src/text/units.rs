@@ -15,7 +15,7 @@ pub fn bytes(value: u64) -> String {
 }
 
 /// A bound of a bucket, in bytes: `1 KiB`. Powers of two need no fractions.
-pub(super) fn bytes_bound(value: u64) -> String {
+pub(crate) fn bytes_bound(value: u64) -> String {
     bytes(value).replace(".00 ", " ").replace(".0 ", " ")
 }
 
