@@ -4,6 +4,7 @@
 //! signals are on a small runtime in the main thread, and answer whatever the drain is busy with.
 //! `supervise` tries again where tracing cannot work.
 
+mod figures;
 mod http;
 mod live;
 mod metrics;
@@ -33,8 +34,11 @@ use crate::{
     session::{Options, Outcome, SessionError, Target},
     sink::RollingOptions,
 };
+pub(crate) use figures::Figures;
 use http::{App, Limited};
 use live::Live;
+#[cfg(feature = "tui")]
+pub(crate) use metrics::{Metric, Page, Reading, SCHEMA as METRICS_SCHEMA, Series};
 use status::Status;
 use supervise::{Ending, Supervisor};
 
