@@ -8,6 +8,8 @@ mod figures;
 mod http;
 mod live;
 mod metrics;
+#[cfg(feature = "otlp")]
+mod otlp;
 mod status;
 mod stream;
 mod supervise;
@@ -123,6 +125,8 @@ async fn serve(settings: Settings) -> Result<Option<Outcome>, ServeError> {
     let status = Arc::new(Status::new(Arc::clone(&options.switch)));
     let live = Arc::new(Live::new(Arc::clone(&status)));
     let app = App::new(Arc::clone(&live), Arc::clone(&status));
+    #[cfg(feature = "otlp")]
+    let push = otlp::Push::start(&live);
     let ending = Arc::<Ending>::default();
     let is_command = matches!(options.target, Target::Command(_));
     let supervisor = Supervisor {
@@ -170,6 +174,10 @@ async fn serve(settings: Settings) -> Result<Option<Outcome>, ServeError> {
             timeout(FAREWELL, outcome).await.ok()
         }
     };
+    #[cfg(feature = "otlp")]
+    if let Some(push) = push {
+        let _ = timeout(LAST_ANSWERS, push.finish()).await;
+    }
     let _ = timeout(LAST_ANSWERS, app.recordings_ended()).await;
     let _ = close.send(true);
     let _ = timeout(LAST_ANSWERS, servers).await;

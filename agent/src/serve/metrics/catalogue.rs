@@ -163,6 +163,8 @@ metrics! {
     RecordingBudget: Gauge "recording_budget" Bytes [];
     /// Events that are in no segment of the rolling recording
     RecordingUnwritten: Counter "recording_unwritten_events" None ["cause"];
+    /// Pushes to an OpenTelemetry collector
+    OtlpPushes: Counter "otlp_pushes" None ["result"];
     /// Whether calls are traced; if not, why
     Tracing: Gauge "tracing" None ["reason"];
     /// Processor time of cudasnoop itself

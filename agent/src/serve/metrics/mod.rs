@@ -14,3 +14,8 @@ pub(in crate::serve) use own::collect as collect_own;
 pub(crate) use page::{Page, Reading, SCHEMA, Series};
 pub(in crate::serve) use recording::collect as collect_recording;
 pub(in crate::serve) use samples::{Distribution, Samples, Text};
+#[cfg(feature = "otlp")]
+pub(in crate::serve) use {
+    catalogue::{Type, Unit},
+    samples::Value,
+};
