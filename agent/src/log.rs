@@ -56,21 +56,25 @@ fn held() -> MutexGuard<'static, Option<VecDeque<String>>> {
 /// Holds lines back while it lives; then they are written.
 #[cfg(feature = "tui")]
 #[derive(Debug)]
-pub(crate) struct Hold(());
+pub(crate) struct Hold {
+    lines: &'static Mutex<Option<VecDeque<String>>>,
+}
 
 #[cfg(feature = "tui")]
 impl Hold {
     /// Begins.
     pub(crate) fn begin() -> Self {
         held().get_or_insert_default();
-        Self(())
+        Self { lines: &HELD }
     }
 
-    /// The last line.
-    pub(crate) fn last(&self) -> Option<String> {
-        let held = held();
-        let line = held.as_ref()?.back()?;
-        Some(line.trim().to_owned())
+    /// The last warning, or error.
+    pub(crate) fn last_warning(&self) -> Option<String> {
+        let held = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
+        let lines = held.as_ref()?.iter().rev().map(|line| line.trim());
+        let mut warnings =
+            lines.filter(|line| line.starts_with("WARN") || line.starts_with("ERROR"));
+        warnings.next().map(str::to_owned)
     }
 }
 

@@ -197,7 +197,7 @@ fn memory(now: &Reading, since: &Since<'_>) -> Vec<Row> {
             Cell::Count(holder.count),
             Cell::Bytes(holder.bytes),
             Cell::ByteRate(since.change(holder.bytes, |_| then)),
-            Cell::Text(caller.clone().unwrap_or_else(|| "unknown".to_owned())),
+            Cell::Text(caller.as_deref().map_or("unknown", file_name).to_owned()),
         ]
     };
     now.holders.iter().map(row).collect()
@@ -247,6 +247,10 @@ fn processes(now: &Reading, since: &Since<'_>) -> Vec<Row> {
         ]
     });
     rows.collect()
+}
+
+fn file_name(path: &str) -> &str {
+    path.rsplit('/').next().unwrap_or(path)
 }
 
 /// A device's ordinal as it is shown.

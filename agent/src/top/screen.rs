@@ -222,6 +222,6 @@ impl Screen<'_> {
             return Some("what was traced has ended; q quits".to_owned());
         }
         let problem = self.problem.clone();
-        problem.or_else(|| self.log.last())
+        problem.or_else(|| self.log.last_warning())
     }
 }

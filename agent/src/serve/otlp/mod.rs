@@ -181,7 +181,7 @@ impl Pusher {
             SystemTime::now(),
         );
         let pushes = &self.live.pushes;
-        match self.send(request.encode_to_vec(), timeout) {
+        match self.send(&request.encode_to_vec(), timeout) {
             Ok(None) => {
                 pushes.succeeded.fetch_add(1, Ordering::Relaxed);
                 if self.failures > 0 {
@@ -209,7 +209,7 @@ impl Pusher {
     }
 
     /// What the collector left out, if it did.
-    fn send(&self, body: Vec<u8>, timeout: Duration) -> Result<Option<Problem>, Problem> {
+    fn send(&self, body: &[u8], timeout: Duration) -> Result<Option<Problem>, Problem> {
         let failed = |error: ureq::Error| Problem::Failed(error.to_string());
         let mut post = self
             .agent
@@ -221,7 +221,7 @@ impl Pusher {
         for (name, value) in &self.settings.headers {
             post = post.header(name, value);
         }
-        let mut answer = post.send(&body).map_err(failed)?;
+        let mut answer = post.send(body).map_err(failed)?;
         let status = answer.status();
         let body = answer.body_mut().with_config().limit(LARGEST_ANSWER_BYTES);
         if !status.is_success() {

@@ -6,6 +6,10 @@ use super::pairs;
 use crate::session;
 use trace::fact::Pod;
 
+const SERVICE: &str = "service.name";
+/// The variable with further attributes.
+const LIST: &str = "OTEL_RESOURCE_ATTRIBUTES";
+
 /// Attributes, by name.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Identity(pub(super) BTreeMap<String, String>);
@@ -14,7 +18,6 @@ impl Identity {
     /// What is known of us; what `OTEL_RESOURCE_ATTRIBUTES` says goes before it, and the service's
     /// name that `OTEL_SERVICE_NAME` says before that.
     pub(super) fn of_environment(variable: &dyn Fn(&str) -> Option<String>) -> Self {
-        const SERVICE: &str = "service.name";
         let host = nix::sys::utsname::uname()
             .ok()
             .and_then(|name| name.nodename().to_str().map(str::to_owned));
@@ -41,7 +44,6 @@ impl Identity {
         let mut attributes: BTreeMap<String, String> = known
             .filter_map(|(key, value)| Some((key.to_owned(), value?)))
             .collect();
-        const LIST: &str = "OTEL_RESOURCE_ATTRIBUTES";
         match pairs::parse(&variable(LIST).unwrap_or_default()) {
             Ok(pairs) => attributes.extend(pairs),
             Err(problem) => tracing::warn!("{LIST} is passed over: {problem}"),

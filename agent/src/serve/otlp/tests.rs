@@ -79,7 +79,7 @@ impl Collector {
 
     fn next(&self) -> Received {
         self.received
-            .recv_timeout(Duration::from_secs(60))
+            .recv_timeout(Duration::from_mins(1))
             .expect("something is pushed")
     }
 }
@@ -292,7 +292,7 @@ fn pushes(live: &Live, result: &str) -> u64 {
 }
 
 fn until(condition: impl Fn() -> bool) {
-    let deadline = std::time::Instant::now() + Duration::from_secs(60);
+    let deadline = std::time::Instant::now() + Duration::from_mins(1);
     while !condition() {
         assert!(
             std::time::Instant::now() < deadline,
@@ -358,7 +358,7 @@ fn the_end_is_pushed() {
     let collector = Collector::start();
     let live = fed();
     let mut settings = settings(collector.address);
-    settings.interval = Duration::from_secs(3600);
+    settings.interval = Duration::from_hours(1);
     let push = Push::with(settings, identity(), Arc::clone(&live)).expect("it starts");
     let runtime = tokio::runtime::Builder::new_current_thread()
         .build()

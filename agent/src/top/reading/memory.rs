@@ -22,7 +22,8 @@ pub(super) struct Process {
 
 #[derive(Debug, Deserialize)]
 pub(super) struct Device {
-    pub(super) device: Option<i32>,
+    #[serde(rename = "device")]
+    pub(super) ordinal: Option<i32>,
     pub(super) live_bytes: u64,
     pub(super) held_bytes: u64,
     pub(super) waste_bytes: u64,

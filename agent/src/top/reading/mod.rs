@@ -85,7 +85,8 @@ pub(super) struct Device {
     pub(super) process: String,
     /// Whether the process has ended: this is how it was right before.
     pub(super) has_ended: bool,
-    pub(super) device: Option<i32>,
+    /// As the process counts; `None`: not known which.
+    pub(super) ordinal: Option<i32>,
     pub(super) live: u64,
     pub(super) held: u64,
     pub(super) waste: u64,
@@ -234,7 +235,7 @@ impl Reading {
             for holder in device.holders {
                 let key = HolderKey {
                     pid,
-                    device: device.device,
+                    device: device.ordinal,
                     caller: holder.caller,
                     kind: holder.kind,
                 };
@@ -246,7 +247,7 @@ impl Reading {
                 pid,
                 process: process.clone(),
                 has_ended: end.is_some(),
-                device: device.device,
+                ordinal: device.ordinal,
                 live: device.live_bytes,
                 held: device.held_bytes,
                 waste: device.waste_bytes,

@@ -8,7 +8,11 @@ use ratatui::{
     widgets::{Row, Table, Widget as _},
 };
 
-use super::{Colours, style::Tone, text::UNKNOWN};
+use super::{
+    Colours,
+    style::Tone,
+    text::{UNKNOWN, end_of},
+};
 use crate::top::{list::ordinal, reading::Device};
 
 /// Titles, and widths; 0 for the rest. The columns before the last one go where room is short.
@@ -30,12 +34,6 @@ const PEAK: usize = 8;
 const WIDE: u16 = 100;
 
 pub(super) fn draw(colours: Colours, devices: &[Device], area: Rect, buffer: &mut Buffer) {
-    // An empty line sets it apart.
-    let area = Rect {
-        y: area.y.saturating_add(1),
-        height: area.height.saturating_sub(1),
-        ..area
-    };
     let is_shown = |column: usize| column != PEAK || area.width >= WIDE;
     let columns = || {
         COLUMNS
@@ -86,7 +84,7 @@ fn texts(device: &Device, room: usize) -> [String; COLUMNS.len()] {
     let ended = if device.has_ended { " (ended)" } else { "" };
     [
         device.pid.to_string(),
-        ordinal(device.device),
+        ordinal(device.ordinal),
         bytes(device.live),
         bytes(device.held),
         bytes(device.waste),
@@ -96,16 +94,6 @@ fn texts(device: &Device, room: usize) -> [String; COLUMNS.len()] {
         bytes(device.peak),
         end_of(&format!("{}{ended}", device.process), room),
     ]
-}
-
-/// Workers are told apart by the ends of their titles, and programs by those of their paths.
-fn end_of(text: &str, room: usize) -> String {
-    let length = text.chars().count();
-    if length <= room {
-        return text.to_owned();
-    }
-    let end = text.chars().skip(length + 1 - room.max(1));
-    std::iter::once('…').chain(end).collect()
 }
 
 fn aligned(text: String, width: u16) -> Line<'static> {

@@ -64,15 +64,17 @@ impl View<'_> {
             return;
         };
         let devices = u16::try_from(now.devices.len().min(DEVICES)).unwrap_or(0);
-        let [summary, devices, tabs, list] = Layout::vertical([
+        let [summary, note, devices, tabs, list] = Layout::vertical([
             Constraint::Length(summary::HEIGHT),
-            Constraint::Length(devices + 2),
+            Constraint::Length(1),
+            Constraint::Length(devices + 1),
             Constraint::Length(1),
             Constraint::Min(0),
         ])
         .areas(body);
         let since = Since::new(now, self.before);
         summary::figures(self.colours, now, &since, summary, buffer);
+        summary::note(self, note, buffer);
         devices::draw(self.colours, &now.devices, devices, buffer);
         self.tabs(state, tabs, buffer);
         let rows = state.arrange(state.list.rows(now, self.before));
@@ -118,7 +120,8 @@ impl View<'_> {
         lines.extend(text::lines(summary::HEIGHT, TEXT_WIDTH, |area, buffer| {
             summary::figures(self.colours, now, &since, area, buffer);
         }));
-        let height = u16::try_from(now.devices.len()).unwrap_or(u16::MAX - 2) + 2;
+        lines.push(String::new());
+        let height = u16::try_from(now.devices.len()).unwrap_or(u16::MAX - 1) + 1;
         lines.extend(text::lines(height, TEXT_WIDTH, |area, buffer| {
             devices::draw(self.colours, &now.devices, area, buffer);
         }));

@@ -11,7 +11,7 @@ use ratatui::{
 use super::{
     Colours,
     style::Tone,
-    text::{byte_rate, change, rate, share, time},
+    text::{byte_rate, change, end_of, rate, share, time},
 };
 use crate::top::{
     list::{Cell, Column, List},
@@ -44,11 +44,25 @@ pub(super) fn draw(
         0 => Constraint::Fill(1),
         width => Constraint::Length(width),
     });
+    // What the others and a space after each leave.
+    let taken: u16 = columns
+        .iter()
+        .filter(|column| column.width > 0)
+        .map(|column| column.width + 1)
+        .sum();
+    let room = usize::from(area.width.saturating_sub(taken));
     let body = rows.iter().take(usize::from(area.height)).map(|row| {
         let cells = row.iter().zip(columns);
-        Row::new(
-            cells.map(|(cell, column)| Line::from(text(cell, column)).alignment(alignment(column))),
-        )
+        Row::new(cells.map(|(cell, column)| {
+            let text = match list {
+                // Of a kernel the beginning tells, of a process the end.
+                List::Processes if column.width == 0 => end_of(&text(cell, column), room),
+                List::Memory | List::Kernels | List::Functions | List::Processes => {
+                    text(cell, column)
+                }
+            };
+            Line::from(text).alignment(alignment(column))
+        }))
     });
     let table = Table::new(body, widths).header(Row::new(head).style(colours.style(Tone::Head)));
     table.render(area, buffer);

@@ -39,10 +39,19 @@ pub(super) fn title(view: &View<'_>, state: &State, area: Rect, buffer: &mut Buf
         Some(reason) => spans.push(Span::styled(format!("  not tracing: {reason}"), bad)),
         None => {}
     }
-    if let Some(note) = view.note {
-        spans.push(Span::styled(format!("  {}", one_line(note)), bad));
-    }
     Line::from(spans).render(area, buffer);
+}
+
+/// Something to be said, in a line.
+pub(super) fn note(view: &View<'_>, area: Rect, buffer: &mut Buffer) {
+    if let Some(note) = view.note {
+        let text: String = note
+            .chars()
+            .map(|c| if c.is_control() { ' ' } else { c })
+            .collect();
+        let bad = view.colours.style(Tone::Bad);
+        Line::styled(text, bad).render(area, buffer);
+    }
 }
 
 /// [`HEIGHT`] lines.
@@ -141,11 +150,4 @@ fn tracing(colours: Colours, now: &Reading) -> Vec<Span<'static>> {
         now.processes,
     )));
     spans
-}
-
-/// Text from elsewhere, in a line.
-fn one_line(text: &str) -> String {
-    text.chars()
-        .map(|c| if c.is_control() { ' ' } else { c })
-        .collect()
 }

@@ -18,7 +18,7 @@ fn device(pid: u32, device: i32, mib: u64) -> Device {
     Device {
         pid,
         process: format!("VLLM::Worker_TP{device}"),
-        device: Some(device),
+        ordinal: Some(device),
         live: mib * MIB,
         held: mib * MIB + 3 * MIB,
         waste: 3 * MIB,

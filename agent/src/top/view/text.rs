@@ -19,6 +19,17 @@ pub(super) fn lines(height: u16, width: u16, draw: impl FnOnce(Rect, &mut Buffer
     (0..height).map(line).collect()
 }
 
+/// As much of the end as there is room for: workers are told apart by that of their titles,
+/// programs by that of their paths.
+pub(super) fn end_of(text: &str, room: usize) -> String {
+    let length = text.chars().count();
+    if length <= room {
+        return text.to_owned();
+    }
+    let end = text.chars().skip(length + 1 - room.max(1));
+    std::iter::once('…').chain(end).collect()
+}
+
 /// `1,234/s`; below ten with a fraction.
 pub(super) fn rate(rate: Option<f64>) -> String {
     match rate {
@@ -84,6 +95,9 @@ mod tests {
 
     #[test]
     fn figures_read_well() {
+        assert_eq!(end_of("worker", 6), "worker");
+        assert_eq!(end_of("a worker", 6), "…orker");
+        assert_eq!(end_of("a worker", 0), "…");
         assert_eq!(rate(None), "-");
         assert_eq!(rate(Some(0.0)), "0/s");
         assert_eq!(rate(Some(0.25)), "0.2/s");

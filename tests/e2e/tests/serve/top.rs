@@ -43,7 +43,7 @@ fn last_frame(output: &str) -> Frame {
                 frame.launches = number(launches);
                 frame.captured = number(after("captured"));
             }
-            ["Tracing", ..] => frame.lost = after("lost").to_owned(),
+            ["Tracing", ..] => after("lost").clone_into(&mut frame.lost),
             ["PID", "GPU", "LIVE", ..] => list = "devices",
             ["CALLS/s", .., "FUNCTION"] => list = "functions",
             [.., "CALLER" | "KERNEL" | "PROCESS"] | [] => list = "",
