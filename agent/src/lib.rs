@@ -2,7 +2,8 @@
 //!
 //! [`doctor`] says whether tracing can work here, [`discover`] finds processes and their libraries,
 //! [`attach`] puts probes there, [`session`] runs it all and feeds a [`sink`]; [`names`] tells what
-//! addresses mean; [`serve`] is the sidecar around a session: metrics, health, an API.
+//! addresses mean; [`serve`] is the sidecar around a session: metrics, health, an API; `top` shows
+//! the same figures on a terminal.
 
 pub mod attach;
 pub mod cli;
@@ -10,9 +11,12 @@ pub mod discover;
 pub mod doctor;
 mod ebpf_log;
 pub mod kernel;
+mod log;
 pub mod names;
 pub mod programs;
 mod ring_fill;
 pub mod serve;
 pub mod session;
 pub mod sink;
+#[cfg(feature = "tui")]
+pub mod top;

@@ -195,6 +195,7 @@ impl SessionArgs {
             stop: Arc::default(),
             switch: Arc::default(),
             ebpf_log: *ebpf_log,
+            command_output: None,
         }
     }
 }

@@ -20,6 +20,7 @@ mod stop;
 use std::{
     env,
     ffi::OsString,
+    fs::File,
     io,
     sync::{Arc, mpsc::channel},
     thread,
@@ -96,6 +97,8 @@ pub struct Options {
     pub switch: Arc<ProbeSwitch>,
     /// Pass on the eBPF programs' debug lines.
     pub ebpf_log: bool,
+    /// Where the command's output goes, its errors too; it has no input then. `None`: it has ours.
+    pub command_output: Option<Arc<File>>,
 }
 
 /// Why a session failed.
@@ -336,7 +339,7 @@ fn pid_namespace() -> Option<u64> {
 }
 
 /// What the manifest tells of the pod that we run in.
-fn pod() -> Option<fact::Pod> {
+pub(crate) fn pod() -> Option<fact::Pod> {
     let told = |name| env::var(name).ok().filter(|value| !value.is_empty());
     let pod = fact::Pod {
         name: told("POD_NAME"),

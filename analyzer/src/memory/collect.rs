@@ -329,6 +329,8 @@ impl Collector {
             peak_by_kind: process.has_returns().then(|| Kinds::of(at_peak)),
             unattributed_bytes: reading.and_then(|reading| reading.unattributed()),
             unattributed_at_ns: reading.map(|reading| reading.at.timestamp),
+            free_bytes: reading.map(|reading| reading.free),
+            total_bytes: reading.map(|reading| reading.total),
             torch: allocator.map(Torch::of),
             holders: self.holders(process.holders(ordinal)),
         }
@@ -379,6 +381,8 @@ fn is_used(device: &Device) -> bool {
         peak_by_kind,
         unattributed_bytes,
         unattributed_at_ns: _,
+        free_bytes: _,
+        total_bytes: _,
         torch,
         holders,
     } = device;

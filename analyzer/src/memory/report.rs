@@ -182,6 +182,10 @@ pub struct Device {
     pub unattributed_bytes: Option<u64>,
     /// When it asked.
     pub unattributed_at_ns: Option<u64>,
+    /// Bytes of the device that were free then, all processes considered.
+    pub free_bytes: Option<u64>,
+    /// Bytes of the device.
+    pub total_bytes: Option<u64>,
     /// PyTorch's caching allocator; null: it made no report.
     pub torch: Option<Torch>,
     /// Who holds it, the most bytes first.

@@ -15,7 +15,7 @@ mod limits;
 mod memory;
 mod streams;
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;
 
 use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
@@ -25,6 +25,8 @@ use std::{
 use analyzer::memory::{Collector, Report};
 use trace::Event;
 
+#[cfg(feature = "otlp")]
+use super::otlp::Pushes;
 use super::{
     metrics::{self, Metric, Samples},
     status::Status,
@@ -47,6 +49,9 @@ pub(super) struct Live {
     status: Arc<Status>,
     /// Of the recordings beside the metrics, one for each session.
     recordings: Mutex<Vec<Arc<Monitor>>>,
+    /// How pushes to a collector go.
+    #[cfg(feature = "otlp")]
+    pub(super) pushes: Pushes,
     started: SystemTime,
 }
 
@@ -57,6 +62,8 @@ impl Live {
             kernel_side: Mutex::default(),
             status,
             recordings: Mutex::default(),
+            #[cfg(feature = "otlp")]
+            pushes: Pushes::default(),
             started: SystemTime::now(),
         }
     }
@@ -88,6 +95,12 @@ impl Live {
         self.kernel_side().observe(vitals);
     }
 
+    /// When counting began.
+    #[cfg(feature = "otlp")]
+    pub(super) const fn started(&self) -> SystemTime {
+        self.started
+    }
+
     /// The values of all metrics.
     pub(super) fn samples(&self) -> Samples {
         self.refresh_titles();
@@ -97,6 +110,8 @@ impl Live {
         let (is_on, reason) = self.status.metric();
         samples.count(Metric::Tracing, vec![reason.into()], u64::from(is_on));
         metrics::collect_recording(&self.recordings(), &mut samples);
+        #[cfg(feature = "otlp")]
+        self.pushes.collect(&mut samples);
         metrics::collect_own(self.started, &mut samples);
         samples
     }

@@ -2,7 +2,7 @@
 
 /// What a metric's values are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Type {
+pub(in crate::serve) enum Type {
     /// Only grows.
     Counter,
     /// Goes up and down.
@@ -13,9 +13,21 @@ pub(super) enum Type {
     Info,
 }
 
+impl Type {
+    /// As Prometheus calls it.
+    pub(super) const fn name(self) -> &'static str {
+        match self {
+            Self::Counter => "counter",
+            Self::Gauge => "gauge",
+            Self::Histogram => "histogram",
+            Self::Info => "info",
+        }
+    }
+}
+
 /// What a metric's values are measured in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Unit {
+pub(in crate::serve) enum Unit {
     /// Things.
     None,
     /// Bytes.
@@ -42,44 +54,44 @@ macro_rules! metrics {
     ($($(#[doc = $help:literal])+ $metric:ident: $kind:ident $name:literal $unit:ident [$($label:literal),*];)*) => {
         /// A metric.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-        pub(in crate::serve) enum Metric {
+        pub(crate) enum Metric {
             $($(#[doc = $help])+ $metric,)*
         }
 
         impl Metric {
             /// All, in the order in which they are shown.
-            pub(super) const ALL: &[Self] = &[$(Self::$metric),*];
+            pub(in crate::serve) const ALL: &[Self] = &[$(Self::$metric),*];
 
             /// The name, without unit and what its type adds.
-            pub(super) const fn name(self) -> &'static str {
+            pub(in crate::serve) const fn name(self) -> &'static str {
                 match self {
                     $(Self::$metric => concat!("cudasnoop_", $name),)*
                 }
             }
 
             /// What its values are.
-            pub(super) const fn kind(self) -> Type {
+            pub(in crate::serve) const fn kind(self) -> Type {
                 match self {
                     $(Self::$metric => Type::$kind,)*
                 }
             }
 
             /// What they are measured in.
-            pub(super) const fn unit(self) -> Unit {
+            pub(in crate::serve) const fn unit(self) -> Unit {
                 match self {
                     $(Self::$metric => Unit::$unit,)*
                 }
             }
 
             /// The names of its labels.
-            pub(super) const fn labels(self) -> &'static [&'static str] {
+            pub(in crate::serve) const fn labels(self) -> &'static [&'static str] {
                 match self {
                     $(Self::$metric => &[$($label),*],)*
                 }
             }
 
             /// What it tells.
-            pub(super) const fn help(self) -> &'static str {
+            pub(in crate::serve) const fn help(self) -> &'static str {
                 match self {
                     $(Self::$metric => concat!($($help),+),)*
                 }
@@ -153,6 +165,8 @@ metrics! {
     RecordingBudget: Gauge "recording_budget" Bytes [];
     /// Events that are in no segment of the rolling recording
     RecordingUnwritten: Counter "recording_unwritten_events" None ["cause"];
+    /// Pushes to an OpenTelemetry collector
+    OtlpPushes: Counter "otlp_pushes" None ["result"];
     /// Whether calls are traced; if not, why
     Tracing: Gauge "tracing" None ["reason"];
     /// Processor time of cudasnoop itself
@@ -167,8 +181,7 @@ metrics! {
 
 impl Metric {
     /// The name of its series, as queries have it; a histogram's end in `_bucket`, `_sum`, `_count`.
-    #[cfg(test)]
-    pub(super) fn full_name(self) -> String {
+    pub(crate) fn full_name(self) -> String {
         let unit = self.unit().name().map(|unit| format!("_{unit}"));
         let ending = match self.kind() {
             Type::Counter => "_total",
@@ -190,12 +203,7 @@ mod tests {
         let mut table =
             String::from("| name | type | unit | labels | meaning |\n|---|---|---|---|---|\n");
         for metric in Metric::ALL {
-            let kind = match metric.kind() {
-                Type::Counter => "counter",
-                Type::Gauge => "gauge",
-                Type::Histogram => "histogram",
-                Type::Info => "info",
-            };
+            let kind = metric.kind().name();
             let labels: Vec<String> = metric
                 .labels()
                 .iter()

@@ -2,6 +2,7 @@
 
 mod metrics;
 mod sidecar;
+mod top;
 
 use std::{
     collections::BTreeMap,
