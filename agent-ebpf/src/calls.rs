@@ -2,8 +2,8 @@
 //! call that makes it.
 
 use agent_common::{
-    BEFORE_13, Counters, Effect, Layer, MAX_DEPTH, MAX_VALUES, Pending, Probe, RecordKind,
-    SHORT_VALUES, Site, ThreadState, Twin, flags,
+    BEFORE_13, Counters, Effect, Layer, MAX_DEPTH, MAX_VALUES, Pending, Probe, ProbeClass,
+    RecordKind, SHORT_VALUES, Site, ThreadState, Twin, flags,
 };
 use aya_ebpf::{
     macros::uretprobe,
@@ -90,6 +90,7 @@ pub(crate) fn enter(
     call.long = u8::from(usize::from(hit.site.values) > SHORT_VALUES);
     call.folded = u8::from(around.folds);
     call.hot = hit.site.hot;
+    call.class = hit.site.class;
     // A kernel lookup needs its values even where it is folded: its name is told all the same.
     if !around.folds || hit.site.effect == Effect::KernelLookup as u8 {
         let unread = fill(&mut call.args);
@@ -119,7 +120,7 @@ pub(crate) fn enter(
 #[inline(always)]
 fn call_entry(ctx: &ProbeContext) -> Option<()> {
     let registers = args(ctx);
-    let hit = Hit::new(ctx)?;
+    let hit = Hit::entry(ctx)?;
     debug!(
         ctx,
         "call {} {:x} {:x}", hit.site.api, registers[0], registers[1]
@@ -238,6 +239,24 @@ pub(crate) fn abandon_all(thread: &mut ThreadState) -> u32 {
     0
 }
 
+/// Reports as abandoned the pending calls that are sampled, and what is pending inside of them:
+/// their return probes were taken off.
+#[inline(never)]
+pub(crate) fn abandon_hot(thread: &mut ThreadState) -> u32 {
+    for _ in 0..MAX_DEPTH {
+        let mut is_hot = false;
+        for index in 0..MAX_DEPTH {
+            let call = &thread.calls[(index % MAX_DEPTH) as usize];
+            is_hot |= index < thread.depth && call.class == ProbeClass::Hot as u8;
+        }
+        if !is_hot {
+            break;
+        }
+        abandon_top(thread);
+    }
+    0
+}
+
 /// The pending call that this return belongs to, taken off; calls inside it that never
 /// returned are abandoned. `None` for a return whose entry was not seen.
 #[inline(always)]
@@ -267,7 +286,7 @@ pub(crate) fn leave<'a>(thread: &'a mut ThreadState, api: u16, sp: u64) -> Optio
 #[inline(always)]
 fn call_return(ctx: &RetProbeContext) -> Option<()> {
     let ctx = ProbeContext { regs: ctx.regs };
-    let hit = Hit::new(&ctx)?;
+    let hit = Hit::at_return(&ctx)?;
     let thread = hit.known_thread()?;
     let end = now();
     // SAFETY: the registers are the context. Results are 32-bit (`cudaError_t`, `CUresult`).

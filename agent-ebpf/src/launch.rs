@@ -29,7 +29,7 @@ struct LaunchConfig {
 #[inline(always)]
 fn launch_entry(ctx: &ProbeContext) -> Option<()> {
     let registers = args(ctx);
-    let hit = Hit::new(ctx)?;
+    let hit = Hit::entry(ctx)?;
     let sp = stack_pointer(ctx);
     // The return address, and above it the arguments on the stack.
     let frame = read::<[u64; 4]>(sp);

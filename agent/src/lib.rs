@@ -6,6 +6,7 @@
 //! the same figures on a terminal.
 
 pub mod attach;
+pub mod budget;
 pub mod cli;
 pub mod discover;
 pub mod doctor;

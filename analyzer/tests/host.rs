@@ -53,6 +53,7 @@ impl Thread {
             command: None,
             pod: None,
             boot_id: None,
+            max_overhead: None,
             pid_namespace: None,
         };
         sample.fact(START, 0, &Fact::Settings(settings));

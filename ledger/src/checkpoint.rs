@@ -309,6 +309,8 @@ impl Process {
             contexts,
             devices,
             allocators,
+            // Each allocator tells.
+            torch_sampled: _,
             freeing,
             counters,
             changes: _,
@@ -471,6 +473,7 @@ impl Process {
             State::Allocator(device, account) => {
                 if device >= 0 && self.allocators.len() < self.limits.devices_per_process {
                     let allocator = CachingAllocator::resume(account);
+                    self.torch_sampled |= allocator.is_sampled();
                     self.allocators.insert(device, allocator);
                 }
             }

@@ -111,6 +111,8 @@ pub struct Process {
     pub(crate) contexts: Contexts,
     pub(crate) devices: BTreeMap<Option<i32>, Device>,
     pub(crate) allocators: BTreeMap<i32, CachingAllocator>,
+    /// PyTorch's reports come in windows.
+    pub(crate) torch_sampled: bool,
     pub(crate) freeing: FreesUnderWay,
     pub(crate) counters: Counters,
     pub(crate) changes: Vec<Change>,
@@ -143,6 +145,7 @@ impl Process {
             contexts: Contexts::default(),
             devices: BTreeMap::new(),
             allocators: BTreeMap::new(),
+            torch_sampled: false,
             freeing: FreesUnderWay::default(),
             counters: Counters::default(),
             changes: Vec::new(),

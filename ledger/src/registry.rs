@@ -243,6 +243,8 @@ impl Ledger {
             | Fact::Checkpoint { .. }
             | Fact::Segment(_)
             | Fact::Unwritten(_)
+            | Fact::Window(_)
+            | Fact::TorchSampled
             | Fact::End => None,
         }
     }
@@ -273,6 +275,11 @@ impl Ledger {
             Fact::RecursionMisses { count } => {
                 self.losses.recursion_misses = self.losses.recursion_misses.saturating_add(count);
             }
+            Fact::TorchSampled => {
+                if let Some(process) = self.process_mut(event.pid, at) {
+                    process.sample_torch();
+                }
+            }
             Fact::Checkpoint { part } => self.resume(part, at),
             Fact::Exec
             | Fact::Exit
@@ -286,6 +293,7 @@ impl Ledger {
             | Fact::Settings(_)
             | Fact::Segment(_)
             | Fact::Unwritten(_)
+            | Fact::Window(_)
             | Fact::End => {}
         }
     }

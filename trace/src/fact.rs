@@ -53,6 +53,10 @@ pub enum Fact {
     },
     /// The recording is a segment of a rolling one; always its first row.
     Segment(Segment),
+    /// Families of calls were traced in a stretch of time, and not in the time before it.
+    Window(Window),
+    /// From now on PyTorch's reports come in windows: its blocks are not known any more.
+    TorchSampled,
     /// Rows that could not be written: they are in no segment.
     Unwritten(Unwritten),
     /// The recording, or this segment of it, ended as it should; always the last row.
@@ -201,6 +205,10 @@ pub struct Settings {
     pub ring_bytes: u64,
     /// Whether launches are probed at return too.
     pub launch_returns: bool,
+    /// The share of a thread's time that probes may take. With it, launches, copies and waits are
+    /// traced in windows: see [`Window`]. `None`: all is traced all the time.
+    #[serde(default)]
+    pub max_overhead: Option<f64>,
     /// Whether the recorder started the process (and so missed nothing).
     pub command: Option<Vec<String>>,
     /// The pod that the recorder runs in. `None` outside of Kubernetes, or where the manifest does
@@ -242,6 +250,21 @@ pub struct Segment {
     pub boot_id: String,
     /// Facts that hold and are not repeated, since there are too many.
     pub forgotten_facts: u64,
+}
+
+/// A stretch in which families of calls were traced that otherwise are not, for the sake of an
+/// overhead budget.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Window {
+    /// When it opened, ns of `CLOCK_MONOTONIC`.
+    pub since: u64,
+    /// When it closed.
+    pub until: u64,
+    /// Families that were traced in it alone.
+    pub families: Vec<String>,
+    /// How many calls each call in it stands for: the time from the end of the window before to
+    /// its own end, by its length.
+    pub weight: f64,
 }
 
 /// Rows that could not be written, between the segment before and this one.

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use agent_common::{ApiId, Effect, Probe, Site};
+use agent_common::{ApiId, Effect, Probe, ProbeClass, Site};
 use aya::maps::{Array, MapData, MapError};
 use thiserror::Error;
 
@@ -86,6 +86,7 @@ impl Sites {
                 offset: point.offset,
                 site: index,
                 returns,
+                class: api.class(),
             });
         }
         Ok(placed)
@@ -103,4 +104,6 @@ pub struct Placed {
     pub site: u32,
     /// Whether its return is probed.
     pub returns: bool,
+    /// What it is switched together with.
+    pub class: ProbeClass,
 }

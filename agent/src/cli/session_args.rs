@@ -194,6 +194,8 @@ impl SessionArgs {
             duration: *duration,
             stop: Arc::default(),
             switch: Arc::default(),
+            status: Arc::default(),
+            max_overhead: None,
             ebpf_log: *ebpf_log,
             command_output: None,
         }

@@ -9,7 +9,7 @@ use super::{live::Live, metrics::Page};
 #[cfg(feature = "tui")]
 use crate::{
     serve::status::Status,
-    session::{ProbeSwitch, Vitals},
+    session::{ProbeStatus, ProbeSwitch, Vitals},
     sink::Sink,
 };
 
@@ -40,9 +40,13 @@ impl Figures {
 /// Without HTTP.
 #[cfg(feature = "tui")]
 impl Figures {
-    /// Of a session to come, whose probes are on while `switch` is.
-    pub(crate) fn new(switch: Arc<ProbeSwitch>) -> Self {
-        Self::of(Arc::new(Live::new(Arc::new(Status::new(switch)))))
+    /// Of a session to come, whose probes are on while `switch` is, and as `probes` tells.
+    pub(crate) fn new(switch: Arc<ProbeSwitch>, probes: Arc<ProbeStatus>) -> Self {
+        Self::of(Arc::new(Live::new(
+            Arc::new(Status::new(switch)),
+            probes,
+            false,
+        )))
     }
 
     /// The sink to be fed in the next session.

@@ -123,7 +123,11 @@ async fn serve(settings: Settings) -> Result<Option<Outcome>, ServeError> {
     http::warn_if_open(admin);
 
     let status = Arc::new(Status::new(Arc::clone(&options.switch)));
-    let live = Arc::new(Live::new(Arc::clone(&status)));
+    let live = Arc::new(Live::new(
+        Arc::clone(&status),
+        Arc::clone(&options.status),
+        options.max_overhead.is_some(),
+    ));
     let app = App::new(Arc::clone(&live), Arc::clone(&status));
     #[cfg(feature = "otlp")]
     let push = otlp::Push::start(&live);

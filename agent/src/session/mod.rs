@@ -14,6 +14,7 @@ mod drain;
 mod enrich;
 mod names;
 mod priority;
+mod probe_status;
 mod probe_switch;
 mod stop;
 
@@ -34,11 +35,13 @@ use trace::{Fact, fact};
 pub use account::{InFlight, Totals};
 pub use command::CommandError;
 pub use control::AttachFailure;
+pub use probe_status::ProbeStatus;
 pub use probe_switch::ProbeSwitch;
 pub use stop::Stop;
 
 use crate::{
-    attach::EntryOnly,
+    attach::{EntryOnly, Sites},
+    budget::{self, Prices, Share},
     discover::Selection,
     doctor::{Locked, Locks},
     kernel::{AttachMode, Features, Release, open_files},
@@ -46,7 +49,7 @@ use crate::{
     sink::{Sink, SinkError, Sources, Summary},
 };
 pub(crate) use clock::monotonic;
-use control::Control;
+use control::{Budget, Control};
 pub(crate) use drain::clock_event;
 use drain::{Drain, Inbox};
 use enrich::Enricher;
@@ -95,6 +98,10 @@ pub struct Options {
     pub stop: Arc<Stop>,
     /// Takes all probes off, and puts them back.
     pub switch: Arc<ProbeSwitch>,
+    /// Which probes are on.
+    pub status: Arc<ProbeStatus>,
+    /// What probes may cost; `None`: whatever they do.
+    pub max_overhead: Option<Share>,
     /// Pass on the eBPF programs' debug lines.
     pub ebpf_log: bool,
     /// Where the command's output goes, its errors too; it has no input then. `None`: it has ours.
@@ -196,9 +203,24 @@ pub fn run(
     if options.ebpf_log {
         crate::ebpf_log::start(programs.ebpf());
     }
-    let (ring, ring_fill) = programs.take_ring()?;
+    let (mut ring, ring_fill) = programs.take_ring()?;
     let mut armed = programs.take_armed()?;
-    let state = Arc::new(programs.take_state(ring_fill)?);
+    let mut state = programs.take_state(ring_fill)?;
+    let mut sites = Sites::new(programs.take_sites()?, options.launch_returns);
+    let prices = options.max_overhead.map(|share| {
+        let measured = budget::calibrate(&mut programs, &mut sites, &mut ring, &mut state, mode);
+        let prices = measured.unwrap_or_else(|error| {
+            tracing::warn!("what a probe costs is not measured, but assumed: {error}");
+            Prices::ASSUMED
+        });
+        tracing::info!(
+            "a probe costs {:.0} ns at a call's entry and {:.0} ns at its return",
+            prices.entry,
+            prices.at_return
+        );
+        (share, prices)
+    });
+    let state = Arc::new(state);
     let counted = Arc::clone(&state);
     let sink = make_sink(Sources {
         clock: clock::anchor,
@@ -226,8 +248,22 @@ pub fn run(
         .map_err(SessionError::Start)?;
     let _ = inbox_tx.send(Inbox::Fact(settings(options, mode)));
     let _ = inbox_tx.send(Inbox::Fact(clock_event()));
-    let controller =
-        control::Controller::new(programs, mode, options, inbox_tx.clone(), Arc::clone(&stop))?;
+    let budget = match prices {
+        Some((share, prices)) => {
+            let word = programs.take_windows()?;
+            Some(Budget::new(share, prices, Arc::clone(&state), word))
+        }
+        None => None,
+    };
+    let controller = control::Controller::new(
+        programs,
+        mode,
+        options,
+        sites,
+        budget,
+        inbox_tx.clone(),
+        Arc::clone(&stop),
+    )?;
     let controller = thread::Builder::new()
         .name("control".to_owned())
         .spawn(move || controller.run(&control_rx))
@@ -249,7 +285,7 @@ pub fn run(
         .map_err(|_| SessionError::Panicked("control"))?;
     let totals = account::totals(&state)?;
     account::warn_of_unseen_tasks(&state)?;
-    let (rows, in_flight) = account::rows(&state, &totals, state.recursion_misses());
+    let (rows, in_flight) = account::rows(&state, &totals, control.cut);
     let _ = inbox_tx.send(Inbox::Finish(rows));
     let summary = drain.join().map_err(|_| SessionError::Panicked("drain"))?;
     let exit_code = waited?;
@@ -318,6 +354,7 @@ fn settings(options: &Options, mode: AttachMode) -> trace::Event {
             .collect(),
         ring_bytes: options.ring_bytes.into(),
         launch_returns: options.launch_returns,
+        max_overhead: options.max_overhead.map(Share::ratio),
         command,
         pod: pod(),
         boot_id: boot_id(),

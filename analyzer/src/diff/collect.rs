@@ -159,6 +159,8 @@ impl Collector {
             | Fact::Clock(_)
             | Fact::Gap(_)
             | Fact::Hold { .. }
+            | Fact::Window(_)
+            | Fact::TorchSampled
             | Fact::Checkpoint { .. }
             | Fact::Segment(_) => {}
         }

@@ -270,6 +270,8 @@ impl Collector {
                 self.recording.losses.ended();
             }
             Fact::Fork { .. }
+            | Fact::Window(_)
+            | Fact::TorchSampled
             | Fact::Exec
             | Fact::Exit
             | Fact::Vanished

@@ -88,7 +88,12 @@ impl Numbering {
                 Ledger::renumber(part, &mut of_checkpoint);
                 self.checkpoints += u64::from(is_end);
             }
+            Fact::Window(window) => {
+                window.since = self.time(window.since);
+                window.until = self.time(window.until);
+            }
             Fact::Exec
+            | Fact::TorchSampled
             | Fact::Exit
             | Fact::Vanished
             | Fact::Module(_)

@@ -54,6 +54,7 @@ impl Machine {
             events: vec!["memory".to_owned()],
             ring_bytes: 0,
             launch_returns: false,
+            max_overhead: None,
             command: None,
             pod: None,
             boot_id: Some(self.boot.to_owned()),

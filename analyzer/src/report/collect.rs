@@ -13,6 +13,7 @@ use super::launches::LaunchTable;
 use super::life::ProcessTable;
 use super::memory::MemoryBooks;
 use super::row::Row;
+use super::sampled::Windows;
 use super::{Gap, Hold, OpenCall, Recording, Report, SCHEMA, Segment, Untraced, Window};
 use crate::failures;
 use crate::findings::{self, Figures};
@@ -76,6 +77,7 @@ pub struct Collector {
     /// Whether one of them does not have the calls that concern memory.
     is_without_memory: bool,
     segment: Option<Segment>,
+    windows: Windows,
     /// The one nearest to the start.
     clock: Option<Clock>,
     calls: CallTable,
@@ -106,6 +108,7 @@ impl Collector {
             settings: None,
             is_without_memory: false,
             segment: None,
+            windows: Windows::default(),
             clock: None,
             calls: CallTable::new(),
             launches: LaunchTable::new(),
@@ -158,6 +161,7 @@ impl Collector {
             settings,
             is_without_memory: _,
             segment,
+            windows,
             clock,
             calls,
             launches,
@@ -186,6 +190,7 @@ impl Collector {
             } => (true, false),
         };
         let complete = complete && is_whole;
+        let sampled = windows.finish(settings.as_ref());
         let (lost, accounts) = books.finish(complete);
         let (calls, allocations, copies, waits) = calls.finish();
         let (failures, refusals) = failures.finish(|id| launches.kernel_name(id));
@@ -207,6 +212,7 @@ impl Collector {
                     .and_then(|(start, clock)| wall_clock::utc(start, &clock)),
                 settings,
                 segment,
+                sampled,
             },
             window: Window {
                 from_ns: selection.from.map(|_| from),
@@ -307,6 +313,7 @@ impl Collector {
                 | Fact::Exit
                 | Fact::Vanished
                 | Fact::Gap(_)
+                | Fact::TorchSampled
                 | Fact::Checkpoint { .. }
         );
         if concerns_memory && self.is_before_end(now) {
@@ -353,10 +360,12 @@ impl Collector {
                 self.memory.caller(caller.clone());
                 self.host.caller(caller);
             }
+            Fact::Window(window) => self.windows.add(window),
             Fact::Exec
             | Fact::Vanished
             | Fact::Fork { .. }
             | Fact::Device(_)
+            | Fact::TorchSampled
             | Fact::Checkpoint { .. } => {}
         }
     }

@@ -12,6 +12,7 @@ mod launches;
 mod life;
 mod memory;
 pub(crate) mod row;
+mod sampled;
 mod shapes;
 
 use std::collections::BTreeMap;
@@ -34,6 +35,7 @@ pub use crate::memory::{Kinds, Torch as TorchMemory};
 use crate::oom::OutOfMemory;
 pub use collect::{COLUMNS, Collector};
 pub(crate) use row::Row;
+pub use sampled::Sampled;
 
 /// Name and version of the JSON. The version changes when a key goes or changes its meaning;
 /// new keys may come without.
@@ -126,6 +128,8 @@ pub struct Recording {
     /// Where it stands in a rolling recording, or the first segment of several does; `None`: it is
     /// no segment of one.
     pub segment: Option<Segment>,
+    /// Families that were traced in windows alone; `None`: all was traced all the time.
+    pub sampled: Option<Sampled>,
 }
 
 /// Where a segment stands in a rolling recording.

@@ -6,7 +6,7 @@ use super::page::Page;
 use super::style::Tone;
 use super::table::{Align, Cell, Table};
 use super::units;
-use crate::report::{Account, Process, Report, Segment, Untraced, Window};
+use crate::report::{Account, Process, Report, Sampled, Segment, Untraced, Window};
 
 pub(super) fn recording(report: &Report, page: &mut Page<'_>) -> io::Result<()> {
     page.section("Recording")?;
@@ -30,6 +30,9 @@ pub(super) fn recording(report: &Report, page: &mut Page<'_>) -> io::Result<()> 
     }
     if let Some(selected) = selected(&report.window, recording.start_ns) {
         row("selected", selected.into());
+    }
+    if let Some(sampled) = &recording.sampled {
+        row("sampled", sampling(sampled, recording.duration_ns));
     }
     row("complete", completeness(report));
     row("lost", losses(report));
@@ -56,6 +59,18 @@ fn selected(window: &Window, start: Option<u64>) -> Option<String> {
     let pids = only("pid", pids.iter().map(u32::to_string).collect());
     let devices = only("device", devices.iter().map(i32::to_string).collect());
     Some(format!("from {from} to {to}{pids}{devices}"))
+}
+
+fn sampling(sampled: &Sampled, duration: Option<u64>) -> Cell {
+    let windows = units::counted(sampled.windows, "window");
+    let open = units::duration(sampled.open_ns);
+    let all = duration.map(units::duration);
+    Cell::alarm(format!(
+        "{}: traced in {windows} of {open} in all, of {}; their counts, bytes and times are those \
+         of the windows",
+        sampled.families.join(", "),
+        all.as_deref().unwrap_or("an unknown time"),
+    ))
 }
 
 fn completeness(report: &Report) -> Cell {

@@ -34,6 +34,7 @@ fn pod(name: &str, model: &str, leak: u64, unused: u64, launches: u64) -> Sample
             node: Some("node-1".to_owned()),
         }),
         boot_id: None,
+        max_overhead: None,
         pid_namespace: None,
     };
     sample.fact(START, 0, &Fact::Settings(settings));

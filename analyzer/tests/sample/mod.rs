@@ -181,6 +181,7 @@ pub(crate) fn everything() -> Sample {
             .to_vec(),
         ring_bytes: 8 << 20,
         launch_returns: false,
+        max_overhead: None,
         command: None,
         pod: None,
         boot_id: None,

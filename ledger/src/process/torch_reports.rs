@@ -69,7 +69,24 @@ impl Process {
     fn allocator_mut(&mut self, ordinal: i32) -> Option<&mut CachingAllocator> {
         let known = self.allocators.contains_key(&ordinal);
         let room = self.allocators.len() < self.limits.devices_per_process;
-        (ordinal >= 0 && (known || room)).then(|| self.allocators.entry(ordinal).or_default())
+        let sampled = self.torch_sampled;
+        (ordinal >= 0 && (known || room)).then(|| {
+            self.allocators.entry(ordinal).or_insert_with(|| {
+                let mut allocator = CachingAllocator::default();
+                if sampled {
+                    allocator.sample();
+                }
+                allocator
+            })
+        })
+    }
+
+    /// From now on not all reports are seen.
+    pub(crate) fn sample_torch(&mut self) {
+        self.torch_sampled = true;
+        for allocator in self.allocators.values_mut() {
+            allocator.sample();
+        }
     }
 
     /// The device's free memory as the program last read it; where the recorder did not know

@@ -3,7 +3,7 @@
 use agent_common::{ApiId, flags, launch::Dimensions};
 use trace::fact::{
     Account, Caller, Clock, Device, Fact, Gap, Kernel, Module, Pod, Process, Segment, Settings,
-    Unwritten,
+    Unwritten, Window,
 };
 use trace::{Event, Kind, Reader, Writer};
 
@@ -231,6 +231,7 @@ pub(crate) fn facts() -> Vec<Fact> {
             events: vec!["memory".to_owned()],
             ring_bytes: 1 << 24,
             launch_returns: false,
+            max_overhead: Some(0.01),
             command: Some(vec!["./train".to_owned()]),
             pod: Some(Pod {
                 name: Some("vllm-0".to_owned()),
@@ -269,6 +270,13 @@ pub(crate) fn facts() -> Vec<Fact> {
             events: 10,
             cause: "disk_full".to_owned(),
         }),
+        Fact::Window(Window {
+            since: 1_000,
+            until: 3_000,
+            families: vec!["launch".to_owned()],
+            weight: 4.5,
+        }),
+        Fact::TorchSampled,
         Fact::End,
     ];
     // A new kind must be added above, and then here.
@@ -292,6 +300,8 @@ pub(crate) fn facts() -> Vec<Fact> {
             | Fact::Vanished
             | Fact::Segment(_)
             | Fact::Unwritten(_)
+            | Fact::Window(_)
+            | Fact::TorchSampled
             | Fact::End => {}
         }
     }

@@ -36,6 +36,7 @@ struct Torch {
     allocated: u64,
     reserved: u64,
     largest_free: u64,
+    blocks_are_unknown: bool,
 }
 
 pub(super) fn collect(memory: &MemoryBooks, lanes: &Lanes, samples: &mut Samples) {
@@ -104,6 +105,9 @@ impl Bytes {
         let torch = self.torch.get_or_insert_default();
         torch.allocated = torch.allocated.saturating_add(allocator.allocated());
         torch.reserved = torch.reserved.saturating_add(allocator.reserved());
+        if allocator.is_sampled() {
+            torch.blocks_are_unknown = true;
+        }
         torch.largest_free = torch.largest_free.max(allocator.largest_free());
     }
 
@@ -138,11 +142,14 @@ impl Bytes {
             allocated,
             reserved,
             largest_free,
+            blocks_are_unknown,
         }) = torch
         {
             samples.count(Metric::TorchAllocated, labels(), allocated);
             samples.count(Metric::TorchReserved, labels(), reserved);
-            samples.count(Metric::TorchLargestFree, labels(), largest_free);
+            if !blocks_are_unknown {
+                samples.count(Metric::TorchLargestFree, labels(), largest_free);
+            }
         }
     }
 }

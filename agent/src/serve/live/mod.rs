@@ -13,6 +13,8 @@ mod kernels;
 mod lanes;
 mod limits;
 mod memory;
+mod probes;
+mod sampled;
 mod streams;
 #[cfg(test)]
 pub(super) mod tests;
@@ -33,7 +35,7 @@ use super::{
 };
 use crate::{
     discover::Process,
-    session::Vitals,
+    session::{ProbeStatus, Vitals},
     sink::{Monitor, Sink, SinkError, Summary},
 };
 use books::Books;
@@ -47,6 +49,7 @@ pub(super) struct Live {
     /// Apart, for it is not the drain that brings it.
     kernel_side: Mutex<KernelSide>,
     status: Arc<Status>,
+    probes: Arc<ProbeStatus>,
     /// Of the recordings beside the metrics, one for each session.
     recordings: Mutex<Vec<Arc<Monitor>>>,
     /// How pushes to a collector go.
@@ -56,11 +59,13 @@ pub(super) struct Live {
 }
 
 impl Live {
-    pub(super) fn new(status: Arc<Status>) -> Self {
+    /// `samples`: there is an overhead budget.
+    pub(super) fn new(status: Arc<Status>, probes: Arc<ProbeStatus>, samples: bool) -> Self {
         Self {
-            books: Mutex::new(Books::new()),
+            books: Mutex::new(Books::new(samples)),
             kernel_side: Mutex::default(),
             status,
+            probes,
             recordings: Mutex::default(),
             #[cfg(feature = "otlp")]
             pushes: Pushes::default(),
@@ -107,6 +112,7 @@ impl Live {
         let mut samples = Samples::default();
         self.books().collect(&mut samples);
         self.kernel_side().collect(&mut samples);
+        probes::collect(&self.probes, &mut samples);
         let (is_on, reason) = self.status.metric();
         samples.count(Metric::Tracing, vec![reason.into()], u64::from(is_on));
         metrics::collect_recording(&self.recordings(), &mut samples);

@@ -12,7 +12,7 @@ use crate::{serve::metrics::Format, session::fact_event};
 const HOSTILE: &str = "bad \"quotes\" \\ back\\slash\nnew line\r\t\u{0} { a=\"b\" } # 1 é \u{fffd}";
 
 pub(in crate::serve) fn live() -> (Arc<Live>, LiveSink) {
-    let live = Arc::new(Live::new(Arc::default()));
+    let live = Arc::new(Live::new(Arc::default(), Arc::default(), false));
     let sink = live.sink();
     (live, sink)
 }

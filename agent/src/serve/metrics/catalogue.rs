@@ -103,20 +103,34 @@ macro_rules! metrics {
 metrics! {
     /// CUDA calls that were reported. What was lost is in `cudasnoop_events_lost_total`
     ApiCalls: Counter "api_calls" None ["process", "api", "library", "result"];
+    /// The same with an overhead budget, for launches, copies, waits and PyTorch's reports: estimates
+    ApiCallsEstimated: Counter "api_calls_estimated" None ["process", "api", "library", "result"];
     /// Calls that failed, by error
     ApiErrors: Counter "api_errors" None ["api", "library", "error"];
+    /// The same with an overhead budget, for launches, copies and waits: estimates
+    ApiErrorsEstimated: Counter "api_errors_estimated" None ["api", "library", "error"];
     /// Time of calls on the host, from entry to return, the cost of the probes included
     ApiDuration: Histogram "api_duration" Seconds ["api", "library"];
+    /// The same with an overhead budget, for copies and waits: estimates
+    ApiDurationEstimated: Histogram "api_duration_estimated" Seconds ["api", "library"];
     /// Kernels that were launched, by kernel
     KernelLaunches: Counter "kernel_launches" None ["kernel"];
+    /// The same with an overhead budget: estimates
+    KernelLaunchesEstimated: Counter "kernel_launches_estimated" None ["kernel"];
     /// Launches that went into a graph under capture, and ran nothing
     CapturedLaunches: Counter "captured_launches" None [];
+    /// The same with an overhead budget: an estimate
+    CapturedLaunchesEstimated: Counter "captured_launches_estimated" None [];
     /// Graphs that were launched
     GraphLaunches: Counter "graph_launches" None ["process"];
     /// Bytes of copies, by what the host memory at one end is
     CopyBytes: Counter "memcpy" Bytes ["process", "direction", "host_memory"];
+    /// The same with an overhead budget: estimates
+    CopyBytesEstimated: Counter "memcpy_estimated" Bytes ["process", "direction", "host_memory"];
     /// Time that the host waited for the device
     SyncTime: Counter "sync" Seconds ["process"];
+    /// The same with an overhead budget: an estimate
+    SyncTimeEstimated: Counter "sync_estimated" Seconds ["process"];
     /// Sizes of allocations that succeeded
     AllocationSize: Histogram "memory_allocation_size" Bytes ["kind"];
     /// Time from the allocation of a block to its free
@@ -151,6 +165,14 @@ metrics! {
     RingFill: Gauge "ring_fill" Ratio [];
     /// Functions with probes, by library file
     ProbesAttached: Gauge "probes_attached" None ["library"];
+    /// The share of a thread's time that probes may take (`--max-overhead`)
+    OverheadBudget: Gauge "overhead_budget" Ratio [];
+    /// The share that they took of the busiest thread's in the last minute: an estimate
+    Overhead: Gauge "overhead" Ratio [];
+    /// The share of the last minute in which launches, copies and waits were traced
+    Window: Gauge "window" Ratio [];
+    /// What one probe costs a call, measured at the start
+    ProbeCost: Gauge "probe_cost" Seconds ["probe"];
     /// Processes that are traced
     Processes: Gauge "processes" None [];
     /// Which pod and container a process is of; absent outside of containers

@@ -5,7 +5,7 @@ use trace::Fact;
 
 use super::{AttachFailure, Controller};
 use crate::{
-    attach::{AttachError, Links, Scope},
+    attach::{AttachError, Scope},
     discover::{Found, Process},
     kernel::AttachMode,
 };
@@ -64,10 +64,9 @@ impl Controller {
         let placed = self
             .placed
             .get(&(identity, entry_only))
-            .map(Vec::as_slice)
+            .cloned()
             .unwrap_or_default();
-        let path = found.library.file.attach_path();
-        let links = Links::attach(&mut self.programs, placed, &path, scope)?;
+        let links = self.attach_points(found, &placed, scope)?;
         match scope {
             Scope::All => {
                 self.shared.insert(identity, (found.clone(), links));

@@ -1,7 +1,5 @@
 //! Processes that were not named, but chosen by what they are.
 
-use trace::Fact;
-
 use super::{Controller, Traced};
 use crate::discover::{self, MappedFile, Mappings, Process, ProcessError};
 
@@ -69,7 +67,7 @@ impl Controller {
         let facts = traced.facts(&process)?;
         self.target(pid, scope)?;
         self.processes.insert(pid, traced);
-        self.fact(pid, pid, &Fact::Process(facts));
+        self.announce(pid, facts);
         self.expect_libraries(&process, timestamp);
         self.watch_process(&process);
         tracing::debug!("process {pid} is watched");

@@ -9,6 +9,7 @@ mod life;
 mod look;
 mod switch;
 mod watch;
+mod windows;
 
 use std::{
     collections::{HashMap, HashSet},
@@ -18,7 +19,7 @@ use std::{
         Arc,
         mpsc::{Receiver, RecvTimeoutError, Sender},
     },
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use agent_common::{Family, Layer, OWN_LINKS};
@@ -27,9 +28,11 @@ use hold::Held;
 pub(super) use hold::release;
 use thiserror::Error;
 use trace::{Fact, fact};
+pub(super) use windows::Budget;
 
 use super::{
-    Options, SessionError, Target, clock, drain::Inbox, enrich::fact_event, priority, stop::Stop,
+    Options, ProbeStatus, SessionError, Target, clock, drain::Inbox, enrich::fact_event, priority,
+    stop::Stop,
 };
 use crate::{
     attach::{AttachError, Detacher, EntryOnly, Links, NoReturns, Placed, Scope, Sites},
@@ -112,6 +115,8 @@ pub(super) struct Report {
     pub(super) attached: usize,
     /// A process was probed at entries alone.
     pub(super) entries_only: bool,
+    /// When return probes of launches, copies and waits were last taken off.
+    pub(super) cut: Option<u64>,
 }
 
 /// How long changes of what a process maps are gathered before it is looked at, where none of
@@ -207,6 +212,9 @@ pub(super) struct Controller {
     /// What executables were seen to load.
     executables: known::Executables,
     switch: switch::Switch,
+    /// `None`: all probes are on all the time.
+    budget: Option<Budget>,
+    status: Arc<ProbeStatus>,
     detacher: Detacher,
     inbox: Sender<Inbox>,
     stop: Arc<Stop>,
@@ -217,10 +225,11 @@ impl Controller {
         mut programs: Programs,
         mode: AttachMode,
         options: &Options,
+        sites: Sites,
+        budget: Option<Budget>,
         inbox: Sender<Inbox>,
         stop: Arc<Stop>,
     ) -> Result<Self, SessionError> {
-        let sites = Sites::new(programs.take_sites()?, options.launch_returns);
         let targets = programs.take_targets()?;
         let switch = switch::Switch::new(programs.take_silences()?);
         let selection = match &options.target {
@@ -249,6 +258,8 @@ impl Controller {
             attached: HashSet::new(),
             executables: known::Executables::default(),
             switch,
+            budget,
+            status: Arc::clone(&options.status),
             detacher: Detacher::start().map_err(SessionError::Start)?,
             inbox,
             stop,
@@ -258,12 +269,15 @@ impl Controller {
     /// Does what it is asked until told to detach.
     pub(super) fn run(mut self, requests: &Receiver<Control>) -> Report {
         priority::go_first();
+        let mut asked = Instant::now();
         loop {
-            let request = if self.gathering.is_empty() {
-                requests.recv().map_err(|_| RecvTimeoutError::Disconnected)
-            } else {
-                requests.recv_timeout(GATHER)
+            let gather = (!self.gathering.is_empty())
+                .then(|| (asked + GATHER).saturating_duration_since(Instant::now()));
+            let request = match gather.into_iter().chain(self.budget_wait()).min() {
+                Some(wait) => requests.recv_timeout(wait),
+                None => requests.recv().map_err(|_| RecvTimeoutError::Disconnected),
             };
+            let is_quiet = matches!(request, Err(RecvTimeoutError::Timeout));
             match request {
                 Ok(Control::Add { pid, reply }) => {
                     let _ = reply.send(self.add(pid));
@@ -278,16 +292,26 @@ impl Controller {
                 }
                 Ok(Control::Switch { off }) => self.switch(off),
                 Ok(Control::Task(task)) => self.task(task),
-                Err(RecvTimeoutError::Timeout) => self.look_at_gathered(),
+                Err(RecvTimeoutError::Timeout) if asked.elapsed() >= GATHER => {
+                    self.look_at_gathered();
+                }
+                Err(RecvTimeoutError::Timeout) => {}
                 Ok(Control::Detach) | Err(RecvTimeoutError::Disconnected) => break,
             }
+            if !is_quiet {
+                asked = Instant::now();
+                self.tell_attached();
+            }
+            self.look_at_budget();
         }
-        let attached = self.attached.len();
+        self.close_window();
+        let (attached, cut) = (self.attached.len(), self.cut());
         Links::detach_all(self.take_links());
         self.detacher.finish();
         Report {
             attached,
             entries_only: self.entries_only,
+            cut,
         }
     }
 
@@ -372,6 +396,7 @@ impl Controller {
 
     fn announce(&self, pid: u32, facts: fact::Process) {
         self.fact(pid, pid, &Fact::Process(facts));
+        self.tell_of_torch(pid);
     }
 
     fn fact(&self, pid: u32, tid: u32, fact: &Fact) {

@@ -30,7 +30,7 @@ fn feed(sink: &mut dyn Sink, events: &[Event]) {
 /// What is shown, from what the drain says: should a metric get another name, this fails.
 #[test]
 fn every_figure_is_found() {
-    let figures = Figures::new(Arc::default());
+    let figures = Figures::new(Arc::default(), Arc::default());
     let mut sink = figures.sink();
     let kernel = fact::Kernel {
         id: 3,

@@ -36,7 +36,7 @@ pub(in crate::top) struct Reader(Figures);
 
 impl Local {
     pub(super) fn start(options: Options) -> Result<Self, TopError> {
-        let figures = Figures::new(Arc::clone(&options.switch));
+        let figures = Figures::new(Arc::clone(&options.switch), Arc::clone(&options.status));
         let stop = Arc::clone(&options.stop);
         let is_command = matches!(options.target, Target::Command(_));
         let title = title(&options.target);

@@ -1,5 +1,6 @@
 //! `cudasnoop serve`: metrics, health and API, beside workloads that know what they did.
 
+mod budget;
 mod metrics;
 mod sidecar;
 mod top;
