@@ -14,24 +14,30 @@ from gpu_check import process
 from gpu_check.process import CommandFailed, Dialogue
 
 ADMIN = "127.0.0.1:19411"
-ROUNDS = 10
-# Rounds of 1,024 tokens each in a measurement of some seconds.
-REPEATS = {"graphs": 12, "eager": 4}
+# Rounds of the comparison, and rounds of 1,024 tokens in each: some seconds, and ten where a budget
+# has to find its pace.
+EXACT = 10, {"graphs": 12, "eager": 4}
+WITHIN_BUDGET = 5, {"graphs": 50, "eager": 11}
 
 
-def check(bench, name, *options):
-    if bench.vllm is None:
-        bench.table.skipped(name, "no --vllm SITE was given")
-        return
-    for mode in ("graphs", "eager"):
-        measure(bench, f"{name}: {mode}", mode, options)
+def check(bench, name):
+    compare(bench, name, WITHIN_BUDGET, [])
 
 
 def check_exact(bench, name):
-    check(bench, name, "--max-overhead", "off")
+    compare(bench, name, EXACT, ["--max-overhead", "off"])
 
 
-def measure(bench, name, mode, options):
+def compare(bench, name, plan, options):
+    if bench.vllm is None:
+        bench.table.skipped(name, "no --vllm SITE was given")
+        return
+    rounds, repeats = plan
+    for mode in ("graphs", "eager"):
+        measure(bench, f"{name}: {mode}", mode, rounds, repeats[mode], options)
+
+
+def measure(bench, name, mode, rounds, repeats, options):
     words = [bench.program, "serve", "--exe", "python*", "--exe", "pt_main_thread", "--listen", "127.0.0.1:0", "--admin", ADMIN]
     messages = bench.artefacts / f"{name.replace(': ', '-')}-serve.txt"
     with open(messages, "w", encoding="utf-8") as stderr:
@@ -42,7 +48,7 @@ def measure(bench, name, mode, options):
         environment = {"PYTHONPATH": str(bench.vllm)}
         with Dialogue([*script, mode], env=environment) as engine:
             engine.hear(bench.left(200))
-            pairs = [(one(bench, engine, "on", REPEATS[mode]), one(bench, engine, "off", REPEATS[mode])) for _ in range(ROUNDS)]
+            pairs = [(one(bench, engine, "on", repeats), one(bench, engine, "off", repeats)) for _ in range(rounds)]
             bench.keep(f"{name.replace(': ', '-')}-metrics.txt", ask("metrics") or "")
             bench.keep(f"{name.replace(': ', '-')}-rounds.json", json.dumps(pairs))
             engine.say("quit")
@@ -54,7 +60,7 @@ def measure(bench, name, mode, options):
     bench.table.information(
         name, "tokens a second with probes, and without", f"{median(traced):,.0f}", f"{median(bare):,.0f}",
         f"{median(on / off for on, off in pairs):.3f} times (95 % of resampled medians: {low:.3f} to {high:.3f}); "
-        f"{ROUNDS} rounds each, in turn",
+        f"{rounds} rounds each, in turn",
     )
 
 
