@@ -1,6 +1,6 @@
 //! The vocabulary of the probe table: one [`Api`] per CUDA or PyTorch function.
 
-use crate::value::Value;
+use crate::{value::Value, windows::ProbeClass};
 
 /// Index of a function in [`crate::APIS`].
 ///
@@ -307,6 +307,21 @@ impl Api {
                     | Effect::ContextPush
                     | Effect::ContextPop
             ),
+        }
+    }
+
+    /// What the overhead budget switches it together with.
+    pub const fn class(&self) -> ProbeClass {
+        match self.family {
+            Family::Launch | Family::Copy => ProbeClass::Hot,
+            // Waits of streams spread captures: without them, launches would be told wrong.
+            Family::Sync if matches!(self.effect, Effect::Wait) => ProbeClass::Hot,
+            // That memory ran out is rare, and not to be missed.
+            Family::Torch if matches!(self.shape, Shape::TorchOutOfMemory) => ProbeClass::Steady,
+            Family::Torch => ProbeClass::Torch,
+            Family::Sync | Family::Memory | Family::Graph | Family::Module | Family::Device => {
+                ProbeClass::Steady
+            }
         }
     }
 

@@ -16,6 +16,7 @@ mod table;
 #[cfg(feature = "user")]
 mod unprobed;
 mod value;
+mod windows;
 
 pub use api::{Api, ApiId, Effect, Family, Layer, Probe, Shape};
 pub use counters::Counters;
@@ -32,3 +33,4 @@ pub use value::{
     Field, MAX_VALUES, Place, PlaceKind, SHORT_VALUES, SizeFactors, Value, fingerprint,
     size_factors,
 };
+pub use windows::{CLASSES, ProbeClass, Windows};

@@ -1,7 +1,7 @@
 //! The pairing map's value: what the kernel keeps of a thread between the entry of a
 //! call and its return.
 
-use crate::value::MAX_VALUES;
+use crate::{value::MAX_VALUES, windows::CLASSES};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 /// Deepest nesting of probed calls on one thread that is kept apart. The real libraries
@@ -38,8 +38,10 @@ pub struct Pending {
     pub folded: u8,
     /// 1 for a hot function.
     pub hot: u8,
+    /// The function's [`crate::ProbeClass`], as a number.
+    pub class: u8,
     /// Zero.
-    pub reserved: [u8; 3],
+    pub reserved: [u8; 2],
 }
 
 /// A thread, keyed by what `bpf_get_current_pid_tgid` returns.
@@ -54,17 +56,25 @@ pub struct ThreadState {
     pub flags: u32,
     /// How many of `calls` are pending.
     pub depth: u32,
-    /// Site index plus one of a runtime launch, probed at entry only, whose driver launch
-    /// has not been seen yet; 0 for none.
-    pub launch_site: u32,
+    /// Site index plus one of the runtime call, probed at entry only, that was entered last; 0 for
+    /// none, and once a launch's driver launch has been seen.
+    pub runtime_site: u32,
     /// How often probes had fallen silent or come back when the thread was last seen: what is
     /// pending from before can have returned unseen.
     pub silences: u32,
-    /// That launch's probe address.
-    pub launch_ip: u64,
-    /// That launch's stack pointer at entry.
-    pub launch_stack_pointer: u64,
-    /// That launch's host stub.
+    /// How often it was met at the entry of calls, by [`crate::ProbeClass`]; wraps around.
+    pub entries: [u32; CLASSES],
+    /// Likewise at returns.
+    pub returns: [u32; CLASSES],
+    /// [`crate::Windows::epoch`] when the thread was last seen.
+    pub epoch: u32,
+    /// Zero.
+    pub reserved: u32,
+    /// That call's probe address.
+    pub runtime_ip: u64,
+    /// That call's stack pointer at entry.
+    pub runtime_stack_pointer: u64,
+    /// The host stub, if it is a launch.
     pub launch_function: u64,
     /// The calls, outermost first.
     pub calls: [Pending; MAX_DEPTH as usize],

@@ -1,7 +1,7 @@
 //! Attach points: what a probe knows about where it stands.
 
 use crate::{
-    ApiId,
+    ApiId, ProbeClass,
     table::TASKS,
     value::{MAX_VALUES, Place, PlaceKind, SizeFactors, size_factors},
 };
@@ -42,7 +42,7 @@ pub struct Site {
     /// Its [`crate::Layer`], as a number.
     pub layer: u8,
     /// Its [`crate::Probe`], as a number; `Entry` functions become `Return` under
-    /// `--launch-returns`.
+    /// `--launch-returns`, and all become `Entry` where returns are not probed.
     pub probe: u8,
     /// A [`Twin`].
     pub twin: u8,
@@ -54,8 +54,8 @@ pub struct Site {
     pub has_out: u8,
     /// Bytes a unit of the size ([`crate::SizeFactors`]).
     pub size_unit: u8,
-    /// Zero.
-    pub reserved: u8,
+    /// Its [`crate::ProbeClass`], as a number.
+    pub class: u8,
     /// Which values make up the size ([`crate::SizeFactors`]).
     pub size_mask: u16,
     /// 1 if the places are those of [`crate::Api::values_before_13`].
@@ -94,7 +94,7 @@ impl Site {
             values: 0,
             has_out: 0,
             size_unit: 1,
-            reserved: 0,
+            class: ProbeClass::Steady as u8,
             size_mask: 0,
             before_13: 0,
             places: [NO_PLACE; MAX_VALUES],
@@ -129,7 +129,7 @@ impl Site {
             values: u8::try_from(values.len()).ok()?,
             has_out: u8::from(values.iter().any(|value| value.place.kind.is_out())),
             size_unit: unit,
-            reserved: 0,
+            class: api.class() as u8,
             size_mask: mask,
             before_13: u16::from(older.is_some()),
             places,

@@ -2,8 +2,8 @@
 //! call that makes it.
 
 use agent_common::{
-    BEFORE_13, Counters, Effect, Layer, MAX_DEPTH, MAX_VALUES, Pending, Probe, RecordKind,
-    SHORT_VALUES, Site, ThreadState, Twin, flags,
+    BEFORE_13, Counters, Effect, Layer, MAX_DEPTH, MAX_VALUES, Pending, Probe, ProbeClass,
+    RecordKind, SHORT_VALUES, Site, ThreadState, Twin, flags,
 };
 use aya_ebpf::{
     macros::uretprobe,
@@ -14,6 +14,7 @@ use crate::{
     capture,
     emit::{self, Weight},
     hit::{self, Hit, args, count, now, read, stack_pointer},
+    launch,
     log::debug,
     maps::COUNTERS,
     values,
@@ -39,7 +40,8 @@ macro_rules! entry_programs {
 }
 pub(crate) use entry_programs;
 
-/// Takes note of a call that its return will report. `fill` puts its values in place, as in
+/// Takes note of a call that its return will report; where only entries are probed, reports it.
+/// `fill` puts its values in place, as in
 /// [`Pending::args`], and gives the flags of what could not be read.
 #[inline(always)]
 pub(crate) fn enter(
@@ -54,9 +56,20 @@ pub(crate) fn enter(
     };
     let sp = stack_pointer(ctx);
     leave_dead_calls(thread, sp);
-    let around = around(thread, hit.site.layer, hit.site.effect);
+    let alone = hit.site.probe == Probe::Entry as u8;
+    let around = if alone {
+        Around {
+            folds: launch::is_inside_lone(ctx, hit, thread),
+            parent: 0,
+        }
+    } else {
+        around(thread, hit.site.layer, hit.site.effect)
+    };
     if around.folds {
         count!(hit.counters, folded, 1);
+        if alone {
+            return;
+        }
     } else {
         count!(hit.counters, made, 1);
     }
@@ -77,12 +90,21 @@ pub(crate) fn enter(
     call.long = u8::from(usize::from(hit.site.values) > SHORT_VALUES);
     call.folded = u8::from(around.folds);
     call.hot = hit.site.hot;
+    call.class = hit.site.class;
     // A kernel lookup needs its values even where it is folded: its name is told all the same.
     if !around.folds || hit.site.effect == Effect::KernelLookup as u8 {
         let unread = fill(&mut call.args);
         let (caller, unread) = caller(ctx, unread);
         call.caller = caller;
         call.flags = unread | site_flags(hit.site);
+    }
+    if alone {
+        // Nobody will tell of its return: what is known now is all there will be, and the place
+        // among the pending calls is free again.
+        let call = &thread.calls[(depth % MAX_DEPTH) as usize];
+        let kind = RecordKind::Call;
+        emit::call(thread, kind, Weight::Call, call, 0, 0, hit.counters);
+        return;
     }
     if !around.folds && hit.site.probe == Probe::EntryAndReturn as u8 {
         let call = &thread.calls[(depth % MAX_DEPTH) as usize];
@@ -98,7 +120,7 @@ pub(crate) fn enter(
 #[inline(always)]
 fn call_entry(ctx: &ProbeContext) -> Option<()> {
     let registers = args(ctx);
-    let hit = Hit::new(ctx)?;
+    let hit = Hit::entry(ctx)?;
     debug!(
         ctx,
         "call {} {:x} {:x}", hit.site.api, registers[0], registers[1]
@@ -217,6 +239,24 @@ pub(crate) fn abandon_all(thread: &mut ThreadState) -> u32 {
     0
 }
 
+/// Reports as abandoned the pending calls that are sampled, and what is pending inside of them:
+/// their return probes were taken off.
+#[inline(never)]
+pub(crate) fn abandon_hot(thread: &mut ThreadState) -> u32 {
+    for _ in 0..MAX_DEPTH {
+        let mut is_hot = false;
+        for index in 0..MAX_DEPTH {
+            let call = &thread.calls[(index % MAX_DEPTH) as usize];
+            is_hot |= index < thread.depth && call.class == ProbeClass::Hot as u8;
+        }
+        if !is_hot {
+            break;
+        }
+        abandon_top(thread);
+    }
+    0
+}
+
 /// The pending call that this return belongs to, taken off; calls inside it that never
 /// returned are abandoned. `None` for a return whose entry was not seen.
 #[inline(always)]
@@ -246,7 +286,7 @@ pub(crate) fn leave<'a>(thread: &'a mut ThreadState, api: u16, sp: u64) -> Optio
 #[inline(always)]
 fn call_return(ctx: &RetProbeContext) -> Option<()> {
     let ctx = ProbeContext { regs: ctx.regs };
-    let hit = Hit::new(&ctx)?;
+    let hit = Hit::at_return(&ctx)?;
     let thread = hit.known_thread()?;
     let end = now();
     // SAFETY: the registers are the context. Results are 32-bit (`cudaError_t`, `CUresult`).

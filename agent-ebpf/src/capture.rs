@@ -14,7 +14,7 @@ use crate::{
 #[inline(always)]
 fn capture_entry(ctx: &ProbeContext) -> Option<()> {
     let registers = args(ctx);
-    let hit = Hit::new(ctx)?;
+    let hit = Hit::entry(ctx)?;
     // SAFETY: only presence is asked for.
     unsafe { OPEN_CAPTURES.get(&hit::tgid(hit.pid_tgid)) }?;
     calls::enter(ctx, &hit, |words| {

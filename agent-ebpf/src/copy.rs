@@ -20,7 +20,7 @@ const EXTENT: u64 = 80;
 #[inline(always)]
 fn batch_entry(ctx: &ProbeContext) -> Option<()> {
     let registers = args(ctx);
-    let hit = Hit::new(ctx)?;
+    let hit = Hit::entry(ctx)?;
     let three_dimensional = hit.site.shape == Shape::CopyBatch3D as u8;
     calls::enter(ctx, &hit, |words: &mut [u64; MAX_VALUES]| {
         let unread = values::at_entry(ctx, hit.site, registers, words);

@@ -2,7 +2,7 @@
 
 use core::arch::asm;
 
-use agent_common::{Cookie, Counters, OWN_LINKS, Site, ThreadState, flags};
+use agent_common::{CLASSES, Cookie, Counters, OWN_LINKS, Site, ThreadState, Windows, flags};
 use aya_ebpf::{
     EbpfContext as _,
     helpers::{
@@ -14,7 +14,7 @@ use aya_ebpf::{
 use crate::{
     calls,
     ids::Ids,
-    maps::{COUNTERS, NEW_THREAD, PROCESSES, SILENCES, SITES, TARGETS, THREADS},
+    maps::{COUNTERS, NEW_THREAD, PROCESSES, SILENCES, SITES, TARGETS, THREADS, WINDOWS},
 };
 
 /// A hit in a traced process.
@@ -29,6 +29,10 @@ pub(crate) struct Hit {
     pub(crate) scope: u32,
     /// How often probes fell silent or came back.
     silences: u32,
+    /// Which classes of probes are looked at.
+    windows: Windows,
+    /// The thread's state; null before its first hit.
+    thread: *mut ThreadState,
     /// This function's counters on this CPU.
     pub(crate) counters: *mut Counters,
 }
@@ -54,6 +58,28 @@ macro_rules! count {
 pub(crate) use count;
 
 impl Hit {
+    /// A hit at a call's entry; `None` while those of its class are passed over.
+    #[inline(always)]
+    pub(crate) fn entry(ctx: &ProbeContext) -> Option<Self> {
+        let hit = Self::new(ctx)?;
+        // SAFETY: only the thread itself, and its exit, touch its entry.
+        if let Some(thread) = unsafe { hit.thread.as_mut() } {
+            meet(&mut thread.entries, hit.site.class);
+        }
+        (!hit.windows.is_closed(hit.site.class)).then_some(hit)
+    }
+
+    /// A hit at a call's return.
+    #[inline(always)]
+    pub(crate) fn at_return(ctx: &ProbeContext) -> Option<Self> {
+        let hit = Self::new(ctx)?;
+        // SAFETY: as in `entry`.
+        if let Some(thread) = unsafe { hit.thread.as_mut() } {
+            meet(&mut thread.returns, hit.site.class);
+        }
+        Some(hit)
+    }
+
     /// Says where a probe hit is; `None` outside the traced processes, and while all probes are
     /// silent.
     #[inline(always)]
@@ -70,12 +96,17 @@ impl Hit {
         }
         let site = SITES.get(cookie.site)?;
         let counters = COUNTERS.get_ptr_mut(u32::from(site.api))?;
+        let thread = THREADS
+            .get_ptr_mut(&pid_tgid)
+            .unwrap_or(core::ptr::null_mut());
         Some(Self {
             site,
             site_index: cookie.site,
             pid_tgid,
             scope: cookie.pid,
             silences,
+            windows: Windows(*WINDOWS.get(0)?),
+            thread,
             counters,
         })
     }
@@ -83,13 +114,16 @@ impl Hit {
     /// The thread's state, made at its first hit; `None` if the map is full.
     #[inline(always)]
     pub(crate) fn thread(&self) -> Option<&'static mut ThreadState> {
-        if let Some(thread) = THREADS.get_ptr_mut(&self.pid_tgid) {
-            // SAFETY: only the thread itself, and its exit, touch its entry.
-            let thread = unsafe { &mut *thread };
+        // SAFETY: as in `entry`.
+        if let Some(thread) = unsafe { self.thread.as_mut() } {
             if thread.silences != self.silences {
                 thread.silences = self.silences;
-                thread.launch_site = 0;
+                thread.runtime_site = 0;
                 calls::abandon_all(thread);
+            }
+            if thread.epoch != self.windows.epoch() {
+                thread.epoch = self.windows.epoch();
+                calls::abandon_hot(thread);
             }
             return Some(thread);
         }
@@ -99,10 +133,16 @@ impl Hit {
     /// The thread's state, if it has one.
     #[inline(always)]
     pub(crate) fn known_thread(&self) -> Option<&'static mut ThreadState> {
-        // SAFETY: as in `thread`.
-        THREADS
-            .get_ptr_mut(&self.pid_tgid)
-            .map(|thread| unsafe { &mut *thread })
+        // SAFETY: as in `entry`.
+        unsafe { self.thread.as_mut() }
+    }
+}
+
+/// Counts a hit on a thread.
+#[inline(always)]
+fn meet(hits: &mut [u32; CLASSES], class: u8) {
+    if let Some(hits) = hits.get_mut(usize::from(class)) {
+        *hits = hits.wrapping_add(1);
     }
 }
 
@@ -115,6 +155,8 @@ fn new_thread(hit: &Hit) -> Option<&'static mut ThreadState> {
     let thread = unsafe { &mut *thread };
     let ids = Ids::current();
     thread.silences = hit.silences;
+    thread.epoch = hit.windows.epoch();
+    meet(&mut thread.entries, hit.site.class);
     thread.pid = if hit.scope == 0 { ids.pid } else { hit.scope };
     thread.tid = ids.tid;
     thread.flags = if ids.foreign { flags::FOREIGN_PID } else { 0 };

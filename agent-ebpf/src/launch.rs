@@ -29,7 +29,7 @@ struct LaunchConfig {
 #[inline(always)]
 fn launch_entry(ctx: &ProbeContext) -> Option<()> {
     let registers = args(ctx);
-    let hit = Hit::new(ctx)?;
+    let hit = Hit::entry(ctx)?;
     let sp = stack_pointer(ctx);
     // The return address, and above it the arguments on the stack.
     let frame = read::<[u64; 4]>(sp);
@@ -52,16 +52,14 @@ fn launch_entry(ctx: &ProbeContext) -> Option<()> {
     };
     let function = function(registers, hit.site.shape);
     if hit.site.layer == Layer::Driver as u8 {
-        if is_part_of_runtime_launch(thread, caller, sp) {
+        if is_part_of_runtime_call(thread, hit.site.effect, caller, sp) {
             count!(hit.counters, folded, 1);
             report_pair(&hit, thread, function);
-            thread.launch_site = 0;
+            thread.runtime_site = 0;
             return None;
         }
     } else {
-        thread.launch_site = hit.site_index + 1;
-        thread.launch_ip = hit::instruction_pointer(ctx);
-        thread.launch_stack_pointer = sp;
+        runtime_entered(ctx, &hit, thread);
         thread.launch_function = function;
     }
     calls::leave_dead_calls(thread, sp);
@@ -161,19 +159,42 @@ fn shared_mask(shape: u8) -> u64 {
     }
 }
 
-/// Whether a driver launch belongs to the runtime launch last entered on this thread: its
-/// return address lies in the same library as that function, and deeper in the stack.
+/// Takes note of a runtime call that is probed at entry only.
 #[inline(always)]
-fn is_part_of_runtime_launch(thread: &ThreadState, caller: u64, sp: u64) -> bool {
-    if thread.launch_site == 0 || sp >= thread.launch_stack_pointer {
+fn runtime_entered(ctx: &ProbeContext, hit: &Hit, thread: &mut ThreadState) {
+    thread.runtime_site = hit.site_index + 1;
+    thread.runtime_ip = hit::instruction_pointer(ctx);
+    thread.runtime_stack_pointer = stack_pointer(ctx);
+}
+
+/// Whether a driver call belongs to the runtime call, probed at entry only, that was last entered
+/// on this thread: that has the same effect, and the driver call's return address lies in the same
+/// library as that function, and deeper in the stack.
+#[inline(always)]
+fn is_part_of_runtime_call(thread: &ThreadState, effect: u8, caller: u64, sp: u64) -> bool {
+    if thread.runtime_site == 0 || sp >= thread.runtime_stack_pointer {
         return false;
     }
-    let Some(runtime) = SITES.get(thread.launch_site - 1) else {
+    let Some(runtime) = SITES.get(thread.runtime_site - 1) else {
         return false;
     };
-    let start = thread.launch_ip.wrapping_sub(runtime.text_before);
+    if runtime.effect != effect {
+        return false;
+    }
+    let start = thread.runtime_ip.wrapping_sub(runtime.text_before);
     let length = runtime.text_before.wrapping_add(runtime.text_after);
     caller.wrapping_sub(start) < length
+}
+
+/// The same for any call that is probed at entry only.
+#[inline(always)]
+pub(crate) fn is_inside_lone(ctx: &ProbeContext, hit: &Hit, thread: &mut ThreadState) -> bool {
+    if hit.site.layer != Layer::Driver as u8 {
+        runtime_entered(ctx, hit, thread);
+        return false;
+    }
+    let caller = hit::return_address(ctx).unwrap_or(0);
+    is_part_of_runtime_call(thread, hit.site.effect, caller, stack_pointer(ctx))
 }
 
 /// Tells user space which driver handle the runtime made of a host stub, once per pair.

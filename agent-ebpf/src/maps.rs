@@ -30,6 +30,10 @@ pub(crate) static NEW_THREAD: Array<ThreadState> = Array::with_max_entries(1, 0)
 #[map]
 pub(crate) static SILENCES: Array<u32> = Array::with_max_entries(1, 0);
 
+/// Which classes of probes are looked at: [`agent_common::Windows`].
+#[map]
+pub(crate) static WINDOWS: Array<u32> = Array::with_max_entries(1, 0);
+
 /// Traced processes by thread group id of the initial pid namespace; the value is the process
 /// id in the agent's namespace, 0 while unknown, and perhaps [`agent_common::OWN_LINKS`].
 #[map]

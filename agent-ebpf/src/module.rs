@@ -21,7 +21,7 @@ use crate::{
 #[inline(always)]
 fn lookup_entry(ctx: &ProbeContext) -> Option<()> {
     let [out, second, third, ..] = args(ctx);
-    let hit = Hit::new(ctx)?;
+    let hit = Hit::entry(ctx)?;
     // (out, module, name), (out, kernel) or (out, handle).
     calls::enter(ctx, &hit, |words| {
         words[..3].copy_from_slice(&[out, second, third]);
@@ -33,7 +33,7 @@ fn lookup_entry(ctx: &ProbeContext) -> Option<()> {
 #[inline(always)]
 fn lookup_return(ctx: &RetProbeContext) -> Option<()> {
     let ctx = ProbeContext { regs: ctx.regs };
-    let hit = Hit::new(&ctx)?;
+    let hit = Hit::at_return(&ctx)?;
     let thread = hit.known_thread()?;
     let end = now();
     // SAFETY: the registers are the context. Results are 32-bit (`CUresult`).
@@ -164,7 +164,7 @@ pub(crate) fn lookup_return_single(ctx: RetProbeContext) -> u32 {
 #[inline(always)]
 fn register_entry(ctx: &ProbeContext) -> Option<()> {
     let [_, stub, _, name, ..] = args(ctx);
-    let hit = Hit::new(ctx)?;
+    let hit = Hit::entry(ctx)?;
     if config::count_only() != 0 {
         return None;
     }

@@ -15,7 +15,7 @@ const DEVICE: u64 = 0xffff;
 #[inline(always)]
 fn torch_entry(ctx: &ProbeContext) -> Option<()> {
     let [a, b, c, d, e, _] = args(ctx);
-    let hit = Hit::new(ctx)?;
+    let hit = Hit::entry(ctx)?;
     count!(hit.counters, made, 1);
     let Some(thread) = hit.thread() else {
         count!(hit.counters, lost_pairing, 1);

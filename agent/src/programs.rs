@@ -10,22 +10,29 @@ use std::{
     process,
 };
 
-use agent_common::{Counters, Shape, Site, TASKS, ThreadState};
+use agent_common::{ApiId, Counters, Shape, Site, TASKS, ThreadState};
 use aya::{
     Ebpf, EbpfLoader,
-    maps::{Array, HashMap, MapData, MapError, PerCpuArray, RingBuf},
+    maps::{Array, HashMap, MapData, MapError, PerCpuArray, PerCpuValues, RingBuf},
     programs::{ProgramError, ProgramFd, RawTracePoint, UProbe},
 };
 use thiserror::Error;
 use zerocopy::FromBytes;
 
 use crate::{
+    budget::Hits,
     kernel::{
         AttachMode, Features,
         btf::{BtfError, TaskOffsets},
     },
     ring_fill::RingFill,
 };
+
+#[cfg(not(target_arch = "x86_64"))]
+compile_error!(
+    "cudasnoop traces on x86-64 alone: the probe table has the places of arguments in that ABI, and \
+     uprobes have crashed arm64 hosts with GPUs; the analyzer builds anywhere"
+);
 
 /// The object that `agent-ebpf` compiles to.
 static OBJECT: &[u8] = aya::include_bytes_aligned!(env!("CUDASNOOP_EBPF_OBJECT_PATH"));
@@ -283,6 +290,15 @@ impl Programs {
         })
     }
 
+    /// Which classes of probes are looked at; once.
+    pub fn take_windows(&mut self) -> Result<Array<MapData, u32>, LoadError> {
+        let map = self.take("WINDOWS")?;
+        Array::try_from(map).map_err(|source| LoadError::Map {
+            name: "WINDOWS",
+            source,
+        })
+    }
+
     /// Whether the next child is to be traced; once.
     pub fn take_armed(&mut self) -> Result<Array<MapData, u32>, LoadError> {
         let map = self.take("ARMED")?;
@@ -466,6 +482,31 @@ impl State {
     /// Probe hits that the kernel did not run a program for, since it ran one already.
     pub fn recursion_misses(&self) -> u64 {
         recursion_misses(self.programs.iter().map(ProgramFd::as_fd))
+    }
+
+    /// Hits of the threads that are known, each with the kernel's name of it.
+    pub fn hits(&self) -> impl Iterator<Item = (u64, Hits)> {
+        self.threads.iter().filter_map(|entry| {
+            let (name, PodThread(thread)) = entry.ok()?;
+            let hits = Hits {
+                entries: thread.entries,
+                returns: thread.returns,
+            };
+            Some((name, hits))
+        })
+    }
+
+    /// Forgets all threads, and what was counted for a function.
+    pub(crate) fn forget(&mut self, api: ApiId) -> Result<(), MapError> {
+        let names: Vec<u64> = self.threads.keys().filter_map(Result::ok).collect();
+        for name in names {
+            self.threads.remove(&name)?;
+        }
+        let nothing = self.counters.get(&u32::from(api.0), 0)?;
+        let nothing = nothing.iter().map(|_| PodCounters(Counters::default()));
+        let nothing =
+            PerCpuValues::try_from(nothing.collect::<Vec<_>>()).map_err(MapError::IoError)?;
+        self.counters.set(u32::from(api.0), nothing, 0)
     }
 
     /// The threads that are inside a call.

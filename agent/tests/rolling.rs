@@ -228,6 +228,7 @@ fn program(pid: u32, start_time: u64) -> fact::Process {
         visible_devices: None,
         container: None,
         pod_uid: None,
+        entry_only: None,
     }
 }
 

@@ -22,6 +22,36 @@ pub enum Error {
         /// What is wrong with it.
         source: trace::ReadError,
     },
+    /// A folder could not be listed.
+    #[error("cannot read the folder {}: {source}", path.display())]
+    Folder {
+        /// Its path.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// A folder holds no rolling recording.
+    #[error(
+        "{} holds no segments of a rolling recording (cudasnoop-*.arrows): name the recordings \
+         in it one by one",
+        path.display()
+    )]
+    NoSegments {
+        /// Its path.
+        path: PathBuf,
+    },
+    /// A recording of another boot or host than the others does not say when it was made.
+    #[error(
+        "{input} has no clock fact near its beginning, so its place in time among recordings of \
+         other boots or hosts is unknown: read it alone"
+    )]
+    NoClock {
+        /// The recording.
+        input: String,
+    },
+    /// More recordings of different hosts or pid namespaces than there are ids.
+    #[error("recordings of more than 429 hosts or pid namespaces: read fewer at once")]
+    TooMany,
     /// The file is no PyTorch memory snapshot.
     #[error("cannot read the snapshot {input}: {source}")]
     Snapshot {
@@ -54,6 +84,17 @@ pub enum Error {
         /// What went wrong.
         source: trace::RepairError,
     },
+    /// An export could not be written.
+    #[error("cannot write {}: {source}", path.display())]
+    Write {
+        /// Its path.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// The output is binary, and a terminal would show it.
+    #[error("a Perfetto trace is binary: name a file (`-o trace.pftrace`), or redirect the output")]
+    Terminal,
     /// Standard output refused the report.
     #[error("cannot write to standard output: {0}")]
     Output(#[source] io::Error),

@@ -78,6 +78,11 @@ impl Histogram {
         self.total = self.total.saturating_add(*total);
     }
 
+    /// The buckets, without what is too large for one.
+    pub(crate) const fn counts(&self) -> &Hdr<u64> {
+        &self.counts
+    }
+
     /// How many values were counted.
     pub(crate) fn count(&self) -> u64 {
         self.counts.len().saturating_add(self.over)

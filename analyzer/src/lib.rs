@@ -7,9 +7,16 @@
 pub mod cli;
 pub mod cuda_error;
 pub mod demangle;
+pub mod diff;
 mod error;
+pub mod export;
+pub mod failures;
+pub mod findings;
 pub mod fragmentation;
+pub mod growth;
+pub mod hist;
 mod histogram;
+pub mod host;
 mod input;
 pub mod launches;
 pub mod memory;
@@ -17,7 +24,9 @@ pub mod oom;
 pub mod report;
 pub mod selection;
 pub mod snapshot;
+pub mod syncs;
 pub mod text;
+pub mod transfers;
 pub mod wall_clock;
 
 pub use error::Error;

@@ -2,7 +2,7 @@
 
 use std::str::FromStr;
 
-/// A stretch of time and some processes. The default is all of a recording.
+/// A stretch of time, some processes and devices. The default is all of a recording.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Selection {
     /// Only calls entered at this time or later.
@@ -11,6 +11,9 @@ pub struct Selection {
     pub to: Option<Time>,
     /// Only these processes, by id; empty: all.
     pub pids: Vec<u32>,
+    /// Only these devices, by ordinal as the process counts; empty: all, and what is on a device
+    /// that is not known.
+    pub devices: Vec<i32>,
 }
 
 impl Selection {
@@ -18,6 +21,12 @@ impl Selection {
     #[inline]
     pub fn has_process(&self, pid: u32) -> bool {
         self.pids.is_empty() || self.pids.contains(&pid)
+    }
+
+    /// Whether the device is selected; one that is not known is, where all are.
+    #[inline]
+    pub fn has_device(&self, device: Option<i32>) -> bool {
+        self.devices.is_empty() || device.is_some_and(|device| self.devices.contains(&device))
     }
 }
 

@@ -6,7 +6,12 @@ use trace::fact::Clock;
 /// 9999.
 pub fn utc(moment: u64, anchor: &Clock) -> Option<String> {
     let distance = i128::from(moment) - i128::from(anchor.monotonic);
-    let realtime = u64::try_from(i128::from(anchor.realtime) + distance).ok()?;
+    rfc_3339(u64::try_from(i128::from(anchor.realtime) + distance).ok()?)
+}
+
+/// A time of day in UTC, ns since 1970, as RFC 3339 writes it, to the nanosecond. `None` after
+/// the year 9999.
+pub fn rfc_3339(realtime: u64) -> Option<String> {
     let (seconds, ns) = (realtime / 1_000_000_000, realtime % 1_000_000_000);
     let (year, month, day) = date(seconds / 86_400);
     let (hour, minute, second) = (seconds / 3600 % 24, seconds / 60 % 60, seconds % 60);

@@ -10,8 +10,9 @@ mod oracle;
 use std::path::Path;
 
 use agent_common::ApiId;
+use analyzer::findings::{Finding, Severity};
 use analyzer::fragmentation::{Collector, Report, SCHEMA, Torch, write_text};
-use analyzer::selection::Time;
+use analyzer::selection::{Selection, Time};
 use analyzer::text::Colour;
 use oracle::{Gpu, MIB, Op, PID, Program, Recorder, introduction};
 use trace::{Event, Fact, fact};
@@ -627,4 +628,247 @@ fn the_command_refuses_what_it_cannot_read() {
             .unwrap()
             .contains("/nowhere/at-all")
     );
+}
+
+/// A process that is traced from its start, its device of 16 GiB, and its allocator.
+struct Story {
+    recorder: Recorder,
+    gpu: Gpu,
+    torch: oracle::Torch,
+}
+
+impl Story {
+    fn new() -> Self {
+        let mut recorder = Recorder::default();
+        recorder.fact(&introduction(true));
+        callers(&mut recorder);
+        Self {
+            recorder,
+            gpu: Gpu::new(0, 16 << 30),
+            torch: oracle::Torch::default(),
+        }
+    }
+
+    fn take(&mut self, mib: u64) -> u64 {
+        let size = mib * MIB;
+        let (gpu, recorder) = (&mut self.gpu, &mut self.recorder);
+        self.torch.malloc(gpu, recorder, 7, size).unwrap()
+    }
+
+    fn give(&mut self, address: u64) {
+        self.torch.free(&self.gpu, &mut self.recorder, 7, address);
+    }
+
+    fn report(mut self) -> Report {
+        self.recorder.fact(&Fact::End);
+        report(&self.recorder.events, None, None)
+    }
+}
+
+/// What kinds of findings there are, notes left out.
+fn alarms(report: &Report) -> Vec<&str> {
+    let alarms = report.findings.iter();
+    alarms
+        .filter(|finding| finding.severity != Severity::Info)
+        .map(|finding| finding.id.split(':').next().unwrap())
+        .collect()
+}
+
+fn numbers(report: &Report, keys: &[&str]) -> Vec<u64> {
+    let numbers = &report.findings[0].numbers;
+    keys.iter()
+        .map(|key| numbers[key].as_u64().unwrap())
+        .collect()
+}
+
+/// Large short-lived tensors, each of which leaves a small one behind in its segment.
+#[test]
+fn pinned_segments_are_found() {
+    let mut story = Story::new();
+    let mut fillers = Vec::new();
+    for _ in 0..4 {
+        let large = story.take(300);
+        story.give(large);
+        story.take(2);
+        fillers.push(story.take(298));
+    }
+    for filler in fillers {
+        story.give(filler);
+    }
+    let report = story.report();
+    assert_eq!(alarms(&report), ["fragmentation.pinned_segments"]);
+    let keys = [
+        "pinned_segments",
+        "pinned_live_bytes",
+        "pinned_free_bytes",
+        "reserved_bytes",
+        // All but the piece of 20 MiB that the small one lies in.
+        "expandable_would_free_bytes",
+    ];
+    assert_eq!(
+        numbers(&report, &keys),
+        [4, 8 * MIB, 4 * 298 * MIB, 1200 * MIB, 4 * 280 * MIB]
+    );
+    assert_golden("pinned-segments.txt", &text(&report, Colour::Off));
+}
+
+#[test]
+fn small_tensors_before_large_ones_pin_nothing() {
+    let mut story = Story::new();
+    for _ in 0..4 {
+        story.take(2);
+    }
+    for _ in 0..4 {
+        let large = story.take(300);
+        story.give(large);
+    }
+    assert_eq!(alarms(&story.report()), Vec::<&str>::new());
+}
+
+/// 530 MiB that are free again serve a request of 270 MiB, and nothing ever needs 260 MiB or less.
+#[test]
+fn split_remainders_that_no_request_fits_are_found() {
+    let mut story = Story::new();
+    for _ in 0..6 {
+        let staging = story.take(530);
+        story.give(staging);
+        story.take(270);
+    }
+    let report = story.report();
+    assert_eq!(alarms(&report), ["fragmentation.stranded"]);
+    let keys = [
+        "remainder_bytes",
+        "remainders",
+        "stranded_bytes",
+        "fitting_requests",
+        "requests",
+        "max_split_size_would_free_bytes",
+    ];
+    let (rest, all) = (260 * MIB, 6 * 260 * MIB);
+    assert_eq!(numbers(&report, &keys), [rest, 6, all, 0, 12, all]);
+    assert!(flat(&report).contains("Split remainders of 260 MiB x 6 = 1.52 GiB"));
+    assert!(flat(&report).contains("PYTORCH_ALLOC_CONF=max_split_size_mb:20"));
+    assert_golden("stranded.txt", &text(&report, Colour::Off));
+}
+
+/// The same remainders, but requests fit them all the time.
+#[test]
+fn remainders_that_are_used_are_not_stranded() {
+    let mut story = Story::new();
+    for _ in 0..6 {
+        let staging = story.take(530);
+        story.give(staging);
+        story.take(270);
+        let activation = story.take(260);
+        story.give(activation);
+    }
+    assert_eq!(alarms(&story.report()), Vec::<&str>::new());
+}
+
+#[test]
+fn the_order_that_strands_nothing_is_healthy() {
+    let mut story = Story::new();
+    for _ in 0..6 {
+        story.take(270);
+    }
+    for _ in 0..6 {
+        let staging = story.take(530);
+        story.give(staging);
+    }
+    assert_eq!(alarms(&story.report()), Vec::<&str>::new());
+}
+
+/// 256 blocks of 1 MiB, of which a part is freed.
+fn shared_pages(freed: impl Fn(usize) -> bool) -> Report {
+    let mut story = Story::new();
+    let blocks: Vec<u64> = (0..256)
+        .map(|_| {
+            let address = story.gpu.malloc(MIB).unwrap();
+            story.recorder.alloc(11, 0, MIB, Some(address));
+            address
+        })
+        .collect();
+    for (_, block) in blocks.into_iter().enumerate().filter(|(n, _)| freed(*n)) {
+        story.gpu.free(block);
+        story.recorder.free(11, block);
+    }
+    for event in &mut story.recorder.events {
+        event.caller = event.api.map(|_| NCCL);
+    }
+    story.report()
+}
+
+#[test]
+fn page_waste_is_found() {
+    let report = shared_pages(|block| block % 2 == 1);
+    assert_eq!(alarms(&report), ["fragmentation.page_waste"]);
+    let keys = ["waste_bytes", "held_bytes", "packing_would_free_bytes"];
+    let [half, all] = [128 * MIB, 256 * MIB];
+    assert_eq!(numbers(&report, &keys), [half, all, half]);
+    let caller = report.findings[0].evidence[0].caller.as_deref();
+    assert_eq!(caller, Some("/opt/libnccl.so.2"));
+    assert_golden("page-waste.txt", &text(&report, Colour::Off));
+}
+
+#[test]
+fn whole_pages_that_are_freed_leave_no_waste() {
+    assert_eq!(
+        alarms(&shared_pages(|block| block >= 128)),
+        Vec::<&str>::new()
+    );
+    assert_eq!(alarms(&shared_pages(|_| false)), Vec::<&str>::new());
+}
+
+#[test]
+fn pools_have_pages_of_their_own() {
+    let mut story = Story::new();
+    let address = story.gpu.malloc(4 * MIB).unwrap();
+    story.recorder.alloc(11, 0, 4 * MIB, Some(address));
+    for event in &mut story.recorder.events {
+        if event.api.is_some() {
+            event.api = ApiId::by_name("cudaMallocAsync");
+        }
+    }
+    let report = story.report();
+    let driver = report.processes[0].devices[0].driver.as_ref().unwrap();
+    assert_eq!(
+        (driver.pool_live_bytes, driver.held_bytes),
+        (4 * MIB, 32 * MIB)
+    );
+    let text = flat(&report);
+    assert!(
+        text.contains("memory pools, 4.00 MiB live, in pieces of 32.0 MiB"),
+        "{text}"
+    );
+    assert_eq!(alarms(&report), Vec::<&str>::new());
+}
+
+/// The report of the same recording says the same, with one ledger for both.
+#[test]
+fn the_report_has_these_findings_too() {
+    let mut story = Story::new();
+    for _ in 0..6 {
+        let staging = story.take(530);
+        story.give(staging);
+        story.take(270);
+    }
+    story.recorder.fact(&Fact::End);
+    let mut writer = trace::Writer::new(Vec::new()).unwrap();
+    for event in &story.recorder.events {
+        writer.push(event).unwrap();
+    }
+    let file = writer.finish().unwrap();
+    let mut reader = trace::Reader::new(&file[..]).unwrap();
+    let mut collector = analyzer::report::Collector::new(Selection::default());
+    for batch in &mut reader {
+        collector.batch(&batch.unwrap());
+    }
+    let whole = collector.finish(reader.end().unwrap());
+    let ours = report(&story.recorder.events, None, None);
+    let stranded = |finding: &&Finding| finding.id.starts_with("fragmentation.stranded");
+    assert_eq!(
+        whole.findings.iter().find(stranded).map(|f| &f.numbers),
+        ours.findings.iter().find(stranded).map(|f| &f.numbers)
+    );
+    assert_eq!(whole.findings.iter().filter(stranded).count(), 1);
 }

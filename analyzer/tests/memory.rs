@@ -183,10 +183,10 @@ fn a_moment_shows_what_was_live_then() {
         assert_eq!(engine.end, None);
         engine.devices[0].live_bytes
     };
-    assert_eq!(live(at(105)), 80 * MIB);
-    assert_eq!(live(at(300)), (80 + 3 + 32 + 6) * MIB);
-    assert_eq!(live(at(450)), (60 + 3 + 32 + 6) * MIB);
-    assert_eq!(live(None), (60 + 3 + 8 + 6) * MIB);
+    assert_eq!(live(at(105)), Some(80 * MIB));
+    assert_eq!(live(at(300)), Some((80 + 3 + 32 + 6) * MIB));
+    assert_eq!(live(at(450)), Some((60 + 3 + 32 + 6) * MIB));
+    assert_eq!(live(None), Some((60 + 3 + 8 + 6) * MIB));
 }
 
 #[test]
@@ -199,7 +199,7 @@ fn a_process_is_shown_as_it_was_before_it_ended() {
         .expect("the trainer");
     assert_eq!(trainer.end, Some("exit"));
     assert!(!trainer.from_start);
-    assert_eq!(trainer.devices[0].live_bytes, 6 * MIB);
+    assert_eq!(trainer.devices[0].live_bytes, Some(6 * MIB));
     assert_eq!(
         (trainer.unknown_frees, trainer.ended.lost_free.count),
         (1, 1)

@@ -157,7 +157,7 @@ proptest! {
         let mut sample = Sample::new();
         sample.events = rows;
         let window = |moment: Option<u64>| moment.map(Time::Monotonic);
-        let selection = Selection { from: window(from), to: window(to), pids: Vec::new() };
+        let selection = Selection { from: window(from), to: window(to), ..Selection::default() };
         let report = report(&sample.file(), selection);
         prop_assert_eq!(report.recording.events, sample.events.len() as u64);
         as_text(&report);
@@ -268,6 +268,7 @@ fn a_window_selects_calls_by_entry_and_memory_by_its_end() {
         from: Some(Time::SinceStart(SECOND / 4)),
         to: Some(Time::Monotonic(START + SECOND * 9 / 20)),
         pids: vec![ENGINE],
+        ..Selection::default()
     };
     let report = report(&file, selection);
     let calls: Vec<(&str, u64)> = report
@@ -283,7 +284,7 @@ fn a_window_selects_calls_by_entry_and_memory_by_its_end() {
     let before = 512 + (2 << 20) + (2 << 20) + (20 << 20) + (1 << 30);
     assert_eq!(
         (memory.peak_bytes, memory.live_bytes),
-        (before, before - (20 << 20))
+        (Some(before), Some(before - (20 << 20)))
     );
     assert!(report.processes.iter().all(|process| process.pid == ENGINE));
     assert!(report.in_flight.is_empty(), "entered after the window");
@@ -455,5 +456,5 @@ fn text_fits_80_columns_and_cannot_drive_the_terminal() {
 
 #[test]
 fn each_json_key_is_documented() {
-    assert_documented(&whole(&complete()), &["report.md"]);
+    assert_documented(&whole(&complete()), &["report.md", "findings.md"]);
 }

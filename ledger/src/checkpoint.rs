@@ -8,6 +8,8 @@
 //! What the state refers to by id (callers) is told by facts of its own, which the recorder
 //! repeats.
 
+use std::collections::BTreeSet;
+
 use serde::{Deserialize, Serialize};
 use trace::{Fact, fact};
 
@@ -40,6 +42,10 @@ enum Part {
         ended: u64,
         ignored: u64,
         losses: Losses,
+        /// Where recordings are read together: the processes of the one that this is of, which
+        /// alone are replaced. Never written by a recorder.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        of: Option<BTreeSet<u32>>,
     },
     /// Something of a live process.
     Of {
@@ -51,6 +57,14 @@ enum Part {
     Shared { shared: Vec<Shared> },
     /// The checkpoint is whole.
     End,
+}
+
+/// A checkpoint that is being read.
+#[derive(Clone, Debug)]
+pub(crate) struct Resumed {
+    ledger: Ledger,
+    /// The processes that it replaces; `None`: all.
+    of: Option<BTreeSet<u32>>,
 }
 
 /// A part of a process's state; `Process` comes first.
@@ -125,6 +139,7 @@ impl Ledger {
             ended: self.forgotten().saturating_add(self.ended().len() as u64),
             ignored: self.ignored(),
             losses: self.losses(),
+            of: None,
         });
         let shared: Vec<(u64, u64)> = self.shared.iter().collect();
         for some in shared.chunks(PER_PART) {
@@ -149,19 +164,23 @@ impl Ledger {
     }
 
     /// Takes in one fact of a checkpoint.
-    pub(crate) fn resume(&mut self, part: serde_json::Value) {
+    pub(crate) fn resume(&mut self, part: serde_json::Value, at: Moment) {
         match serde_json::from_value::<Part>(part) {
             Ok(Part::Begin {
                 version: VERSION,
                 ended,
                 ignored,
                 losses,
+                of,
             }) => {
                 let mut resumed = Self::new(*self.limits());
                 resumed.forgotten = ended;
                 resumed.ignored = ignored;
                 resumed.losses = losses;
-                self.resumed = Some(Box::new(resumed));
+                self.resumed = Some(Box::new(Resumed {
+                    ledger: resumed,
+                    of,
+                }));
             }
             Ok(Part::Begin { .. }) | Err(_) => {
                 self.resumed = None;
@@ -169,29 +188,33 @@ impl Ledger {
             }
             Ok(Part::Of { pid, state }) => {
                 if let Some(resumed) = &mut self.resumed {
-                    resumed.add(pid, *state);
+                    resumed.ledger.add(pid, *state);
                 }
             }
             Ok(Part::Shared { shared }) => {
                 let limit = self.limits.shared_blocks;
                 if let Some(resumed) = &mut self.resumed {
                     for Shared { fingerprint, size } in shared {
-                        resumed.shared.show(fingerprint, size, limit);
+                        resumed.ledger.shared.show(fingerprint, size, limit);
                     }
                 }
             }
             Ok(Part::End) => {
                 if let Some(resumed) = self.resumed.take() {
-                    self.take_over(*resumed);
+                    self.take_over(*resumed, at);
                 }
             }
         }
     }
 
-    fn take_over(&mut self, resumed: Self) {
+    fn take_over(&mut self, resumed: Resumed, at: Moment) {
+        let Resumed {
+            ledger: resumed,
+            of,
+        } = resumed;
         let Self {
-            limits: _,
-            live,
+            limits,
+            mut live,
             ended: _,
             forgotten,
             ignored,
@@ -200,14 +223,29 @@ impl Ledger {
             resumed: _,
             damaged_checkpoints: _,
             checkpoints: _,
+            peaks_from: _,
         } = resumed;
         self.checkpoints += 1;
-        self.live = live;
-        // Those that ended here are still listed.
-        self.forgotten = forgotten.saturating_sub(self.ended.len() as u64);
-        self.ignored = ignored;
-        self.losses = losses;
-        self.shared = shared;
+        for (pid, process) in &mut live {
+            let known = self.live.get(pid).filter(|known| known.is_same(process));
+            process.keep_peaks_since(self.peaks_from, known, at);
+        }
+        if let Some(replaced) = of {
+            self.live.retain(|pid, _| !replaced.contains(pid));
+            self.live.append(&mut live);
+            self.ignored = self.ignored.saturating_add(ignored);
+            self.losses.merge(losses);
+            for (fingerprint, size) in shared.iter() {
+                self.shared.show(fingerprint, size, limits.shared_blocks);
+            }
+        } else {
+            self.live = live;
+            // Those that ended here are still listed.
+            self.forgotten = forgotten.saturating_sub(self.ended.len() as u64);
+            self.ignored = ignored;
+            self.losses = losses;
+            self.shared = shared;
+        }
     }
 
     fn add(&mut self, pid: u32, state: State) {
@@ -241,6 +279,19 @@ fn in_parts<T>(
 }
 
 impl Process {
+    /// Whether `other` is this process, as another recorder, or part of a recording, tells of it.
+    fn is_same(&self, other: &Self) -> bool {
+        let start = |process: &Self| process.info.as_ref().map(|info| info.start_time);
+        self.key == other.key && start(self) == start(other)
+    }
+
+    fn keep_peaks_since(&mut self, from: Moment, known: Option<&Self>, at: Moment) {
+        for (ordinal, device) in &mut self.devices {
+            let known = known.and_then(|known| known.devices.get(ordinal));
+            device.keep_peak_since(from, known, at);
+        }
+    }
+
     fn write(&self, write: &mut impl FnMut(State)) {
         // Exhaustive: a new field must be written, or named here as not.
         let Self {
@@ -258,8 +309,12 @@ impl Process {
             contexts,
             devices,
             allocators,
+            // Each allocator tells.
+            torch_sampled: _,
             freeing,
             counters,
+            changes: _,
+            just_freed: _,
         } = self;
         let devices = devices.iter().map(|(device, state)| DeviceState {
             device: *device,
@@ -418,6 +473,7 @@ impl Process {
             State::Allocator(device, account) => {
                 if device >= 0 && self.allocators.len() < self.limits.devices_per_process {
                     let allocator = CachingAllocator::resume(account);
+                    self.torch_sampled |= allocator.is_sampled();
                     self.allocators.insert(device, allocator);
                 }
             }

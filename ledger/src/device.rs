@@ -234,6 +234,17 @@ impl Device {
         self.note_peak(at);
     }
 
+    /// Of a checkpoint: its peak is the highest of all times. Where that was before `from`, the
+    /// highest since then is what `known` has seen, or what is live at the checkpoint.
+    pub(crate) fn keep_peak_since(&mut self, from: Moment, known: Option<&Self>, at: Moment) {
+        if self.peak.at.timestamp < from.timestamp {
+            self.peak = known.map(|known| known.peak).unwrap_or_default();
+            self.peak_by_kind =
+                known.map_or([0; MemoryKind::ALL.len()], |known| known.peak_by_kind);
+            self.note_peak(at);
+        }
+    }
+
     /// What was learnt before this stretch of a recording began.
     pub(crate) fn resume(
         &mut self,

@@ -25,6 +25,7 @@
 #![forbid(unsafe_code)]
 
 mod block;
+mod change;
 mod checkpoint;
 mod context;
 mod device;
@@ -39,6 +40,7 @@ mod pool;
 mod process;
 mod range;
 mod registry;
+mod renumber;
 mod serial;
 mod shared;
 mod tally;
@@ -46,15 +48,17 @@ pub mod torch;
 pub mod vmm;
 
 pub use block::{Array, Block, Origin};
+pub use change::Change;
 pub use device::{Device, Ended, MemoryReading};
 pub use kind::MemoryKind;
 pub use losses::Losses;
 pub use moment::{Moment, Peak};
 pub use operation::{concerns_memory, kind_taken};
 pub use pool::MemoryPool;
-pub use process::{Counters, End, EndCause, Holder, HostMemory, Process, ProcessKey};
+pub use process::{Counters, End, EndCause, Freed, Holder, HostMemory, Process, ProcessKey};
 pub use range::{AddressRange, RangeMap, Ranged};
 pub use registry::{COLUMNS, Ledger, Limits};
+pub use renumber::Renumber;
 pub use tally::Tally;
 pub use torch::{CachingAllocator, OutOfMemory, Pool, Segment, TorchBlock};
 pub use vmm::Vmm;

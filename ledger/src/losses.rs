@@ -23,6 +23,19 @@ impl Losses {
         *self == Self::default()
     }
 
+    pub(crate) fn merge(&mut self, other: Self) {
+        let Self {
+            memory,
+            torch,
+            recursion_misses,
+            gaps,
+        } = other;
+        self.memory = self.memory.saturating_add(memory);
+        self.torch = self.torch.saturating_add(torch);
+        self.recursion_misses = self.recursion_misses.saturating_add(recursion_misses);
+        self.gaps = self.gaps.saturating_add(gaps);
+    }
+
     pub(crate) fn account(&mut self, account: &Account) {
         let lost = account
             .lost_ring

@@ -2,14 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use agent_common::{ApiId, Shape};
+use agent_common::{ApiId, Probe, Shape};
 use serde::{Deserialize, Serialize};
 use trace::{Event, Kind, fact};
 
 use crate::{
-    Array, Block, CachingAllocator, Device, Ended, Limits, MemoryPool, Moment, RangeMap, Tally,
-    Vmm, context::Contexts, free::FreesUnderWay, graph::Graphs, operation::Operation,
-    shared::SharedBlocks,
+    Array, Block, CachingAllocator, Change, Device, Ended, Limits, MemoryPool, Moment, Origin,
+    RangeMap, Tally, Vmm, context::Contexts, free::FreesUnderWay, graph::Graphs,
+    operation::Operation, shared::SharedBlocks,
 };
 
 mod blocks;
@@ -111,8 +111,21 @@ pub struct Process {
     pub(crate) contexts: Contexts,
     pub(crate) devices: BTreeMap<Option<i32>, Device>,
     pub(crate) allocators: BTreeMap<i32, CachingAllocator>,
+    /// PyTorch's reports come in windows.
+    pub(crate) torch_sampled: bool,
     pub(crate) freeing: FreesUnderWay,
     pub(crate) counters: Counters,
+    pub(crate) changes: Vec<Change>,
+    pub(crate) just_freed: Vec<Freed>,
+}
+
+/// Memory that was given back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Freed {
+    /// Who had taken it, and when.
+    pub origin: Origin,
+    /// Ordinal of the device it was on; `None` where not known.
+    pub device: Option<i32>,
 }
 
 impl Process {
@@ -132,8 +145,11 @@ impl Process {
             contexts: Contexts::default(),
             devices: BTreeMap::new(),
             allocators: BTreeMap::new(),
+            torch_sampled: false,
             freeing: FreesUnderWay::default(),
             counters: Counters::default(),
+            changes: Vec::new(),
+            just_freed: Vec::new(),
         }
     }
 
@@ -150,6 +166,14 @@ impl Process {
     /// Whether it was traced from before its first CUDA call on.
     pub fn from_start(&self) -> bool {
         self.info.as_ref().is_some_and(|info| info.from_start)
+    }
+
+    /// Whether its calls were probed at return, so that what they did to memory is known. PyTorch's
+    /// reports are, in any case.
+    pub fn has_returns(&self) -> bool {
+        self.info
+            .as_ref()
+            .is_none_or(|info| info.entry_only.is_none())
     }
 
     /// The first the ledger heard of it.
@@ -207,9 +231,19 @@ impl Process {
         &self.allocators
     }
 
+    /// What the last event changed, in order. The end of the process is no change.
+    pub fn changes(&self) -> &[Change] {
+        &self.changes
+    }
+
     /// What else happened.
     pub const fn counters(&self) -> Counters {
         self.counters
+    }
+
+    /// What the last row gave back: its return, with success.
+    pub fn just_freed(&self) -> &[Freed] {
+        &self.just_freed
     }
 
     /// Whether no call of it was seen yet.
@@ -228,12 +262,18 @@ impl Process {
     /// Takes in a row that is no fact.
     pub(crate) fn apply(&mut self, event: &Event, shared: &mut SharedBlocks) {
         self.calls_seen = true;
+        self.changes.clear();
+        self.just_freed.clear();
         let Some(api) = event.api.and_then(ApiId::api) else {
             return;
         };
         let Some(operation) = Operation::of(api.effect) else {
             return;
         };
+        // Probed at its entry alone: whether it did anything, nobody knows.
+        if event.kind == Kind::Call && event.result.is_none() && api.probe != Probe::Entry {
+            return;
+        }
         if let Operation::GiveBack(what) = operation {
             match event.kind {
                 Kind::Begin => self.give_back_begun(what, event),

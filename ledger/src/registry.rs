@@ -7,7 +7,10 @@ use std::{
 
 use trace::{Event, Fact, Kind};
 
-use crate::{End, EndCause, Losses, MemoryKind, Moment, Process, ProcessKey, shared::SharedBlocks};
+use crate::{
+    End, EndCause, Losses, MemoryKind, Moment, Process, ProcessKey, checkpoint::Resumed,
+    shared::SharedBlocks,
+};
 
 /// The columns of a recording that a [`Ledger`] reads, besides those that every row has.
 pub const COLUMNS: &[&str] = &[
@@ -110,10 +113,12 @@ pub struct Ledger {
     pub(crate) losses: Losses,
     pub(crate) shared: SharedBlocks,
     /// A checkpoint that is not whole yet.
-    pub(crate) resumed: Option<Box<Self>>,
+    pub(crate) resumed: Option<Box<Resumed>>,
     pub(crate) damaged_checkpoints: u64,
     /// Whole checkpoints that were taken over.
     pub(crate) checkpoints: u64,
+    /// Since when peaks count.
+    pub(crate) peaks_from: Moment,
 }
 
 impl Ledger {
@@ -193,6 +198,7 @@ impl Ledger {
 
     /// Peaks count from `at` on: what is live now is the first.
     pub fn restart_peaks(&mut self, at: Moment) {
+        self.peaks_from = at;
         let processes = self.live.values_mut();
         for device in processes.flat_map(|process| process.devices.values_mut()) {
             device.restart_peak(at);
@@ -237,6 +243,8 @@ impl Ledger {
             | Fact::Checkpoint { .. }
             | Fact::Segment(_)
             | Fact::Unwritten(_)
+            | Fact::Window(_)
+            | Fact::TorchSampled
             | Fact::End => None,
         }
     }
@@ -267,7 +275,12 @@ impl Ledger {
             Fact::RecursionMisses { count } => {
                 self.losses.recursion_misses = self.losses.recursion_misses.saturating_add(count);
             }
-            Fact::Checkpoint { part } => self.resume(part),
+            Fact::TorchSampled => {
+                if let Some(process) = self.process_mut(event.pid, at) {
+                    process.sample_torch();
+                }
+            }
+            Fact::Checkpoint { part } => self.resume(part, at),
             Fact::Exec
             | Fact::Exit
             | Fact::Vanished
@@ -280,6 +293,7 @@ impl Ledger {
             | Fact::Settings(_)
             | Fact::Segment(_)
             | Fact::Unwritten(_)
+            | Fact::Window(_)
             | Fact::End => {}
         }
     }

@@ -180,6 +180,84 @@ fn a_checkpoint_in_the_middle_of_a_recording_changes_nothing() {
     assert_eq!(state(&ledger), before);
 }
 
+/// As a recording that is read beside others is renumbered.
+struct Other;
+
+impl ledger::Renumber for Other {
+    fn pid(&mut self, pid: u32) -> u32 {
+        pid + 1000
+    }
+
+    fn caller(&mut self, caller: u32) -> u32 {
+        caller + 50
+    }
+
+    fn time(&self, time: u64) -> u64 {
+        time + 7
+    }
+
+    fn processes(&self) -> std::collections::BTreeSet<u32> {
+        EVENTS.iter().map(|event| event.pid + 1000).collect()
+    }
+
+    fn has_checkpoint(&self) -> bool {
+        false
+    }
+}
+
+fn renumbered(event: &Event) -> Event {
+    let text = event
+        .text
+        .as_deref()
+        .and_then(Fact::parse)
+        .map(|fact| match fact {
+            Fact::Process(mut process) => {
+                process.pid += 1000;
+                process.parent += 1000;
+                Fact::Process(process).to_text()
+            }
+            other => other.to_text(),
+        });
+    Event {
+        pid: event.pid + 1000,
+        timestamp: event.timestamp + 7,
+        caller: event.caller.map(|caller| caller + 50),
+        text,
+        ..event.clone()
+    }
+}
+
+#[test]
+fn a_renumbered_checkpoint_is_that_of_renumbered_events() {
+    // A process of another recording is there, too, and stays.
+    let mut both = Ledger::default();
+    for event in &EVENTS[..100] {
+        both.apply(event);
+    }
+    let mut read = both.clone();
+    let mut ledger = Ledger::default();
+    for event in &EVENTS[..5000] {
+        ledger.apply(event);
+        both.apply(&renumbered(event));
+    }
+    for fact in ledger.checkpoint() {
+        let Fact::Checkpoint { mut part } = fact else {
+            panic!("{fact:?}")
+        };
+        Ledger::renumber(&mut part, &mut Other);
+        read.apply(&Event {
+            kind: Kind::Fact,
+            text: Some(Fact::Checkpoint { part }.to_text()),
+            ..Event::default()
+        });
+    }
+    assert_eq!(read.damaged_checkpoints(), 0);
+    for (found, expected) in state(&read).iter().zip(state(&both)) {
+        assert_eq!(*found, expected);
+    }
+    assert_eq!(state(&read).len(), state(&both).len());
+}
+
 /// A part of a checkpoint, and half a checkpoint, are not resumed from.
 #[test]
 fn half_a_checkpoint_is_none() {

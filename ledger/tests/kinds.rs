@@ -41,6 +41,7 @@ impl Story {
             visible_devices: None,
             container: None,
             pod_uid: None,
+            entry_only: None,
         });
         self.row(Event {
             pid,

@@ -14,8 +14,8 @@ import traceback
 from pathlib import Path
 
 from checks import (
-    allocations, attach, children, copies, count, families, graph, held, launches, native, oom, overhead,
-    snapshot, torch_memory, twogpus, vllm, vllm_sleep,
+    allocations, attach, children, copies, count, families, findings, graph, held, launches, native, oom, overhead,
+    snapshot, torch_memory, twogpus, vllm, vllm_sleep, vllm_speed,
 )
 from gpu_check import machine, process
 from gpu_check.bench import FOLDER, Bench, OutOfTime
@@ -29,6 +29,7 @@ SCENARIOS = {
     "held": held.check,
     "copies": copies.check,
     "families": families.check,
+    "findings": findings.check,
     "torch_memory": torch_memory.check,
     "torch_memory_expandable": torch_memory.check_expandable,
     "snapshot": snapshot.check,
@@ -42,6 +43,8 @@ SCENARIOS = {
     "twogpus": twogpus.check,
     "vllm": vllm.check,
     "vllm_sleep": vllm_sleep.check,
+    "vllm_speed": vllm_speed.check,
+    "vllm_speed_exact": vllm_speed.check_exact,
 }
 
 

@@ -5,7 +5,7 @@ use arrow_array::RecordBatch;
 
 use crate::columns::{BLOCK, Column, Names, Optional, ROWS, Required, Text};
 use crate::schema::{for_each_column, schema};
-use crate::{Event, Kind};
+use crate::{Event, EventBatch, Kind};
 
 /// Longest text that a row holds, bytes. A longer one is left out: its row has none.
 pub const TEXT_CAPACITY: usize = 1 << 20;
@@ -21,6 +21,11 @@ impl Batch {
     /// How many rows it has; never 0.
     pub fn rows(&self) -> usize {
         self.0.num_rows()
+    }
+
+    /// The same rows, as a reader has them.
+    pub fn events(&self) -> EventBatch {
+        EventBatch::read(&self.0).expect("the columns are those of the schema")
     }
 }
 

@@ -53,6 +53,10 @@ pub enum Fact {
     },
     /// The recording is a segment of a rolling one; always its first row.
     Segment(Segment),
+    /// Families of calls were traced in a stretch of time, and not in the time before it.
+    Window(Window),
+    /// From now on PyTorch's reports come in windows: its blocks are not known any more.
+    TorchSampled,
     /// Rows that could not be written: they are in no segment.
     Unwritten(Unwritten),
     /// The recording, or this segment of it, ended as it should; always the last row.
@@ -100,6 +104,10 @@ pub struct Process {
     /// The uid of its Kubernetes pod, from its cgroup. `None` where the cgroup does not tell.
     #[serde(default)]
     pub pod_uid: Option<String>,
+    /// Why its calls were probed at entry alone: they are counted, but results, durations and what
+    /// they did to memory are not known. `None`: returns were probed, too.
+    #[serde(default)]
+    pub entry_only: Option<String>,
 }
 
 /// A library file with probes on it.
@@ -197,12 +205,24 @@ pub struct Settings {
     pub ring_bytes: u64,
     /// Whether launches are probed at return too.
     pub launch_returns: bool,
+    /// The share of a thread's time that probes may take. With it, launches, copies and waits are
+    /// traced in windows: see [`Window`]. `None`: all is traced all the time.
+    #[serde(default)]
+    pub max_overhead: Option<f64>,
     /// Whether the recorder started the process (and so missed nothing).
     pub command: Option<Vec<String>>,
     /// The pod that the recorder runs in. `None` outside of Kubernetes, or where the manifest does
     /// not say.
     #[serde(default)]
     pub pod: Option<Pod>,
+    /// The kernel's id of the boot whose clocks these are. `None` in recordings of the first
+    /// versions.
+    #[serde(default)]
+    pub boot_id: Option<String>,
+    /// The recorder's pid namespace, which process ids are of: its number in `/proc/self/ns/pid`.
+    /// `None` in recordings of the first versions.
+    #[serde(default)]
+    pub pid_namespace: Option<u64>,
 }
 
 /// A Kubernetes pod, as its manifest tells its containers (the downward API).
@@ -230,6 +250,21 @@ pub struct Segment {
     pub boot_id: String,
     /// Facts that hold and are not repeated, since there are too many.
     pub forgotten_facts: u64,
+}
+
+/// A stretch in which families of calls were traced that otherwise are not, for the sake of an
+/// overhead budget.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Window {
+    /// When it opened, ns of `CLOCK_MONOTONIC`.
+    pub since: u64,
+    /// When it closed.
+    pub until: u64,
+    /// Families that were traced in it alone.
+    pub families: Vec<String>,
+    /// How many calls each call in it stands for: the time from the end of the window before to
+    /// its own end, by its length.
+    pub weight: f64,
 }
 
 /// Rows that could not be written, between the segment before and this one.

@@ -14,6 +14,7 @@ mod message;
 mod reader;
 mod repair;
 mod schema;
+mod segment_name;
 mod writer;
 
 pub use batch::EventBatch;
@@ -24,5 +25,6 @@ pub use fact::Fact;
 pub use message::{Cause, End};
 pub use reader::{ReadError, Reader};
 pub use repair::{RepairError, Repaired, repair};
-pub use schema::{FORMAT_VERSION, FORMAT_VERSION_KEY};
+pub use schema::{COLUMNS, FORMAT_VERSION, FORMAT_VERSION_KEY};
+pub use segment_name::SegmentName;
 pub use writer::{BatchWriter, WriteError, Writer};

@@ -71,6 +71,14 @@ macro_rules! for_each_column {
 }
 pub(crate) use for_each_column;
 
+macro_rules! names {
+    ($($name:ident: $type:ty, $unit:literal, $doc:literal;)*) => {
+        /// The names of all columns, in the order of the table.
+        pub const COLUMNS: &[&str] = &[$(stringify!($name)),*];
+    };
+}
+for_each_column!(names);
+
 /// The table that this build writes.
 pub(crate) fn schema() -> SchemaRef {
     static SCHEMA: LazyLock<SchemaRef> = LazyLock::new(|| {

@@ -22,18 +22,21 @@ use crate::{
     toolchain::{self, BPF_LINKER_LLVM, BPF_LINKER_VERSION, BPF_MINOR, Rust},
 };
 
-/// What the tests read recordings, metrics, manifests and the dashboard with, besides our own
-/// readers.
-const PYTHON_PACKAGES: [&str; 5] = [
-    "grafana_foundation_sdk",
-    "kubernetes_validate",
-    "polars",
-    "prometheus_client",
-    "pyarrow",
-];
-
 /// Builds the image, and runs it in a pod.
 const CONTAINER_PACKAGES: [&str; 4] = ["buildah", "catatonit", "crun", "podman"];
+/// What the tests read recordings, exports, metrics, manifests and the dashboard with, besides our
+/// own readers; the last ones of `docs/fleet` and of Perfetto's format, whose versions decide what
+/// is understood.
+const PYTHON_PACKAGES: [(&str, Option<&str>); 8] = [
+    ("grafana_foundation_sdk", None),
+    ("hdrhistogram", None),
+    ("kubernetes_validate", None),
+    ("pyarrow", None),
+    ("polars", None),
+    ("prometheus_client", None),
+    ("duckdb", Some("2.0.1")),
+    ("perfetto", Some("0.59.1")),
+];
 
 pub(crate) fn run() -> Result<()> {
     everything()?;
@@ -221,13 +224,9 @@ pub(crate) fn python() -> Result<PathBuf> {
     let python = folder.join("bin/python");
     let has_packages = || {
         let check = "import sys; from importlib.metadata import version; \
-                     [version(name) for name in sys.argv[1:]]";
-        command::output(
-            Command::new(&python)
-                .args(["-c", check])
-                .args(PYTHON_PACKAGES),
-        )
-        .is_ok()
+                     wanted = [name.split('==') for name in sys.argv[1:]]; \
+                     assert all(version(name) in (pin or [version(name)]) for name, *pin in wanted)";
+        command::output(Command::new(&python).args(["-c", check]).args(packages())).is_ok()
     };
     if has_packages() {
         return Ok(python);
@@ -246,7 +245,7 @@ pub(crate) fn python() -> Result<PathBuf> {
         }
         let mut pip = Command::new(&python);
         pip.args(["-m", "pip", "install", "--quiet"])
-            .args(PYTHON_PACKAGES);
+            .args(packages());
         command::run(&mut pip)
     })?;
     Ok(python)
@@ -271,6 +270,16 @@ pub(crate) fn buildah() -> Result<PathBuf> {
             CONTAINER_PACKAGES.join(" ")
         )
     })
+}
+
+/// The packages as pip names them.
+fn packages() -> impl Iterator<Item = String> {
+    PYTHON_PACKAGES
+        .into_iter()
+        .map(|(name, version)| match version {
+            Some(version) => format!("{name}=={version}"),
+            None => name.to_owned(),
+        })
 }
 
 /// Runs an attempt to install something. Where it fails there is another way, or the caller says

@@ -2,7 +2,7 @@
 
 use std::{io, iter, num::NonZeroU32, path::Path, sync::mpsc, thread};
 
-use agent_common::Cookie;
+use agent_common::{CLASSES, Cookie, ProbeClass};
 use aya::programs::{
     ProgramError,
     uprobe::{UProbeAttachLocation, UProbeAttachPoint, UProbeLink, UProbeScope},
@@ -10,6 +10,7 @@ use aya::programs::{
 use thiserror::Error;
 
 use super::sites::{Placed, SiteError};
+use crate::kernel::AttachMode;
 use crate::programs::{CallProgram, LINKER_PROGRAM, LoadError, Programs, chain};
 
 /// Why probes could not be attached.
@@ -43,49 +44,127 @@ pub enum Scope {
 }
 
 impl Scope {
-    fn uprobe(self) -> UProbeScope {
+    fn reach(self) -> Reach {
         match self {
-            Self::Process(pid) => UProbeScope::OneProcess(pid),
-            Self::All => UProbeScope::AllProcesses,
+            Self::Process(pid) => Reach {
+                scope: UProbeScope::OneProcess(pid),
+                pid: pid.get(),
+            },
+            Self::All => Reach {
+                scope: UProbeScope::AllProcesses,
+                pid: 0,
+            },
         }
     }
+}
 
-    fn cookie(self, site: u32) -> u64 {
-        let pid = match self {
-            Self::Process(pid) => pid.get(),
-            Self::All => 0,
-        };
-        Cookie { site, pid }.to_bits()
-    }
+/// What the kernel is told: where a link fires, and whose calls its programs take them for.
+#[derive(Clone, Copy, Debug)]
+struct Reach {
+    scope: UProbeScope,
+    /// 0: whoever calls, if it is traced.
+    pid: u32,
 }
 
 /// The links of one file in one scope. Dropping them detaches, which is slow: see
 /// [`Links::detach_all`].
 #[derive(Debug, Default)]
 pub struct Links {
-    entries: Vec<UProbeLink>,
-    returns: Vec<UProbeLink>,
+    entries: Vec<(ProbeClass, UProbeLink)>,
+    returns: Vec<(ProbeClass, UProbeLink)>,
+    /// Functions with probes, by class.
+    functions: [usize; CLASSES],
 }
 
 impl Links {
-    /// Attaches a library's points. Returns before entries: a call whose return alone is seen
+    /// Attaches points of a library, which will be detached together as `class`. Returns before entries: a call whose return alone is seen
     /// is passed over, one whose entry alone is seen would look as if it never returned.
     pub fn attach(
         programs: &mut Programs,
         placed: &[Placed],
         attach_path: &Path,
         scope: Scope,
+        class: ProbeClass,
     ) -> Result<Self, AttachError> {
         let mut links = Self::default();
+        let reach = scope.reach();
         for program in CallProgram::ALL {
             let served = || placed.iter().filter(move |point| point.program == program);
             let returning = served().filter(|point| point.returns);
-            let returns = link(programs, program.at_return(), returning, attach_path, scope)?;
-            links.returns.extend(returns);
-            let entries = link(programs, program.entry(), served(), attach_path, scope)?;
-            links.entries.extend(entries);
+            let returns = link(programs, program.at_return(), returning, attach_path, reach)?;
+            links.returns.extend(returns.map(|link| (class, link)));
+            let entries = link(programs, program.entry(), served(), attach_path, reach)?;
+            links.entries.extend(entries.map(|link| (class, link)));
         }
+        links.functions[class as usize] = placed.len();
         Ok(links)
+    }
+
+    /// Attaches to a function of our own file. Where links cannot be scoped to a process, those
+    /// that run the same file hit it, too; but nobody calls it but to measure.
+    pub fn attach_to_self(
+        programs: &mut Programs,
+        point: Placed,
+        attach_path: &Path,
+        mode: AttachMode,
+    ) -> Result<Self, AttachError> {
+        let pid = std::process::id();
+        let scope = match (mode, NonZeroU32::new(pid)) {
+            (AttachMode::Scoped, Some(pid)) => UProbeScope::OneProcess(pid),
+            (AttachMode::Scoped | AttachMode::Shared | AttachMode::Single, _) => {
+                UProbeScope::AllProcesses
+            }
+        };
+        let reach = Reach { scope, pid };
+        let mut links = Self::default();
+        if point.returns {
+            let name = point.program.at_return();
+            let returns = link(programs, name, [&point].into_iter(), attach_path, reach)?;
+            links
+                .returns
+                .extend(returns.map(|link| (point.class, link)));
+        }
+        let name = point.program.entry();
+        let entries = link(programs, name, [&point].into_iter(), attach_path, reach)?;
+        links
+            .entries
+            .extend(entries.map(|link| (point.class, link)));
+        Ok(links)
+    }
+
+    /// Takes in links of the same file and scope.
+    pub fn merge(&mut self, other: Self) {
+        let Self {
+            entries,
+            returns,
+            functions,
+        } = other;
+        self.entries.extend(entries);
+        self.returns.extend(returns);
+        for (sum, more) in self.functions.iter_mut().zip(functions) {
+            *sum += more;
+        }
+    }
+
+    /// The links of a class, taken out.
+    #[must_use]
+    pub fn take(&mut self, class: ProbeClass) -> Self {
+        let is_of = |(of, _): &mut (ProbeClass, UProbeLink)| *of == class;
+        let mut functions = [0; CLASSES];
+        std::mem::swap(
+            &mut functions[class as usize],
+            &mut self.functions[class as usize],
+        );
+        Self {
+            entries: self.entries.extract_if(.., is_of).collect(),
+            returns: self.returns.extract_if(.., is_of).collect(),
+            functions,
+        }
+    }
+
+    /// How many functions have probes.
+    pub fn functions(&self) -> usize {
+        self.functions.iter().sum()
     }
 
     /// Attaches the program that watches the dynamic linker.
@@ -101,17 +180,21 @@ impl Links {
             offset,
             site,
             returns: false,
+            class: ProbeClass::Steady,
         };
         let entries = link(
             programs,
             LINKER_PROGRAM,
             [&point].into_iter(),
             attach_path,
-            scope,
+            scope.reach(),
         )?;
         Ok(Self {
-            entries: entries.into_iter().collect(),
-            returns: Vec::new(),
+            entries: entries
+                .map(|link| (point.class, link))
+                .into_iter()
+                .collect(),
+            ..Self::default()
         })
     }
 
@@ -124,9 +207,10 @@ impl Links {
             let Self {
                 entries: some,
                 returns: others,
+                functions: _,
             } = links;
-            entries.extend(some);
-            returns.extend(others);
+            entries.extend(some.into_iter().map(|(_, link)| link));
+            returns.extend(others.into_iter().map(|(_, link)| link));
         }
         drop_in_parallel(entries);
         drop_in_parallel(returns);
@@ -193,12 +277,18 @@ fn link<'a>(
     name: &'static str,
     points: impl Iterator<Item = &'a Placed>,
     attach_path: &Path,
-    scope: Scope,
+    reach: Reach,
 ) -> Result<Option<UProbeLink>, AttachError> {
     let points: Vec<UProbeAttachPoint<'static>> = points
         .map(|point| UProbeAttachPoint {
             location: UProbeAttachLocation::AbsoluteOffset(point.offset),
-            cookie: Some(scope.cookie(point.site)),
+            cookie: Some(
+                Cookie {
+                    site: point.site,
+                    pid: reach.pid,
+                }
+                .to_bits(),
+            ),
         })
         .collect();
     if points.is_empty() {
@@ -211,7 +301,7 @@ fn link<'a>(
     };
     let program = programs.uprobe(name)?;
     let id = program
-        .attach(points, attach_path, scope.uprobe())
+        .attach(points, attach_path, reach.scope)
         .map_err(refused)?;
     // The link lives with its file and process, not with the program.
     program.take_link(id).map(Some).map_err(refused)

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use agent_common::{ApiId, Effect, Probe, Site};
+use agent_common::{ApiId, Effect, Probe, ProbeClass, Site};
 use aya::maps::{Array, MapData, MapError};
 use thiserror::Error;
 
@@ -58,10 +58,12 @@ impl Sites {
         Ok(index)
     }
 
-    /// Sets the sites of those of a library's points that are traced; gives each with its index.
+    /// Sets the sites of those of a library's points that are traced, `entry_only` or where the
+    /// table has them; gives each with its index.
     pub fn add_library(
         &mut self,
         library: &Library,
+        entry_only: bool,
         is_traced: impl Fn(ApiId) -> bool,
     ) -> Result<Vec<Placed>, SiteError> {
         let mut placed = Vec::new();
@@ -69,11 +71,14 @@ impl Sites {
             let Some(api) = point.api.api() else {
                 continue;
             };
-            let returns =
+            let has_return =
                 api.probe != Probe::Entry || (self.launch_returns && api.effect == Effect::Launch);
+            let returns = has_return && !entry_only;
             let mut site = point.site;
             if returns && api.probe == Probe::Entry {
                 site.probe = Probe::Return as u8;
+            } else if !returns {
+                site.probe = Probe::Entry as u8;
             }
             let index = self.add(site)?;
             placed.push(Placed {
@@ -81,6 +86,7 @@ impl Sites {
                 offset: point.offset,
                 site: index,
                 returns,
+                class: api.class(),
             });
         }
         Ok(placed)
@@ -98,4 +104,6 @@ pub struct Placed {
     pub site: u32,
     /// Whether its return is probed.
     pub returns: bool,
+    /// What it is switched together with.
+    pub class: ProbeClass,
 }

@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 
 use super::{record::exit_code, session_args::SessionArgs, units};
 use crate::{
+    attach::EntryOnly,
     session::{self, InFlight, Totals, Vitals},
     sink::Discard,
 };
@@ -49,11 +50,14 @@ pub(super) fn run(args: &CountArgs) -> anyhow::Result<ExitCode> {
     let mut options = session.options();
     options.count_only = true;
     let json = *json;
-    let launch_returns = options.launch_returns;
+    let returns = Returns {
+        launches: options.launch_returns,
+        none: options.entry_only == EntryOnly::Always,
+    };
     let mut failure = None;
     let mut show = |vitals: &Vitals| {
         let totals = &vitals.totals;
-        let result = write(&mut io::stdout().lock(), totals, &[], json, launch_returns);
+        let result = write(&mut io::stdout().lock(), totals, &[], json, returns);
         failure = failure.take().or(result.err());
     };
     let observer = interval.map(|period| (period, &mut show as &mut dyn FnMut(&Vitals)));
@@ -67,14 +71,29 @@ pub(super) fn run(args: &CountArgs) -> anyhow::Result<ExitCode> {
         &outcome.totals,
         &outcome.in_flight,
         json,
-        launch_returns,
+        Returns {
+            none: outcome.entries_only,
+            ..returns
+        },
     )?;
     Ok(exit_code(&outcome))
 }
 
-/// Whether the function's returns are seen: else its errors and time are not known.
-fn returns_seen(api: &Api, launch_returns: bool) -> bool {
-    api.probe != Probe::Entry || (launch_returns && api.effect == Effect::Launch)
+/// Which returns are seen: without, errors, bytes and time are not known.
+#[derive(Clone, Copy, Debug)]
+struct Returns {
+    /// Those of launches, too.
+    launches: bool,
+    /// Of some process none at all.
+    none: bool,
+}
+
+impl Returns {
+    fn are_seen(self, api: &Api) -> bool {
+        let is_probed =
+            api.probe != Probe::Entry || (self.launches && api.effect == Effect::Launch);
+        is_probed && !self.none
+    }
 }
 
 /// Whether a call moves or takes bytes.
@@ -87,7 +106,7 @@ fn write(
     totals: &[Totals],
     in_flight: &[InFlight],
     json: bool,
-    launch_returns: bool,
+    returns: Returns,
 ) -> io::Result<()> {
     let mut rows: Vec<(&'static Api, Counters)> = totals
         .iter()
@@ -95,26 +114,26 @@ fn write(
         .collect();
     rows.sort_by_key(|(_, counters)| std::cmp::Reverse(counters.made));
     if json {
-        let object = as_json(&rows, in_flight, launch_returns);
+        let object = as_json(&rows, in_flight, returns);
         writeln!(output, "{object}")?;
     } else {
-        as_table(output, &rows, in_flight, launch_returns)?;
+        as_table(output, &rows, in_flight, returns)?;
     }
     output.flush()
 }
 
-fn as_json(rows: &[(&Api, Counters)], in_flight: &[InFlight], launch_returns: bool) -> Value {
+fn as_json(rows: &[(&Api, Counters)], in_flight: &[InFlight], returns: Returns) -> Value {
     let calls: Vec<Value> = rows
         .iter()
         .map(|(api, counters)| {
-            let known = returns_seen(api, launch_returns);
+            let known = returns.are_seen(api);
             json!({
                 "api": api.name,
                 "layer": api.layer.name(),
                 "calls": counters.made,
                 "folded": counters.folded,
                 "errors": known.then_some(counters.errors),
-                "bytes": has_bytes(api).then_some(counters.bytes),
+                "bytes": (has_bytes(api) && !returns.none).then_some(counters.bytes),
                 "time_ns": known.then_some(counters.duration),
                 "lost": counters.lost_pairing,
                 "abandoned": counters.abandoned,
@@ -139,7 +158,7 @@ fn as_table(
     output: &mut dyn Write,
     rows: &[(&Api, Counters)],
     in_flight: &[InFlight],
-    launch_returns: bool,
+    returns: Returns,
 ) -> io::Result<()> {
     if rows.is_empty() {
         return writeln!(output, "no CUDA calls");
@@ -156,9 +175,9 @@ fn as_table(
         "function", "calls", "errors", "bytes", "time"
     )?;
     for (api, counters) in rows {
-        let known = returns_seen(api, launch_returns);
+        let known = returns.are_seen(api);
         let unless_unknown = |text: String| if known { text } else { "-".to_owned() };
-        let bytes = if has_bytes(api) {
+        let bytes = if has_bytes(api) && !returns.none {
             analyzer::text::bytes(counters.bytes)
         } else {
             "-".to_owned()

@@ -8,10 +8,12 @@ mod probes;
 mod record;
 mod serve;
 mod session_args;
+#[cfg(feature = "tui")]
+mod top;
 mod trace;
 mod units;
 
-use std::{io::IsTerminal as _, process::ExitCode};
+use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
@@ -34,6 +36,7 @@ Examples:
   cudasnoop count -p 4242 --duration 10            how many calls of each kind in 10 s
   cudasnoop record -o run.arrows -- python3 serve.py
   cudasnoop report run.arrows                      what was in it
+  cudasnoop top -p 4242                            who holds the memory, and rates, as they change
   cudasnoop doctor                                 can it work here, and what is missing
   cudasnoop serve -p 4242                          metrics for Prometheus, on port 9410
 
@@ -57,22 +60,37 @@ enum Command {
     Doctor(doctor::DoctorArgs),
     /// Serve metrics, health and an API beside what is traced
     Serve(serve::ServeArgs),
+    /// Watch memory, rates and kernels as they change, on the terminal
+    #[cfg(feature = "tui")]
+    Top(top::TopArgs),
     /// List the functions that can be traced
     Probes(probes::ProbesArgs),
     #[command(flatten)]
     Analyze(analyzer::cli::Command),
 }
 
+impl Command {
+    /// Whether it takes the whole terminal.
+    const fn has_screen(&self) -> bool {
+        #[cfg(feature = "tui")]
+        return matches!(self, Self::Top(_));
+        #[cfg(not(feature = "tui"))]
+        return false;
+    }
+}
+
 /// Runs the command line.
 pub fn main() -> ExitCode {
     let cli: Cli = config::parse();
-    start_log();
+    crate::log::start(cli.command.has_screen());
     let result = match cli.command {
         Command::Record(args) => record::run(&args),
         Command::Trace(args) => trace::run(&args),
         Command::Count(args) => count::run(&args),
         Command::Doctor(args) => doctor::run(&args),
         Command::Serve(args) => serve::run(args),
+        #[cfg(feature = "tui")]
+        Command::Top(args) => top::run(args),
         Command::Probes(args) => probes::run(&args),
         Command::Analyze(command) => analyzer::cli::run(&command)
             .map(|()| ExitCode::SUCCESS)
@@ -113,18 +131,4 @@ fn complain(error: &anyhow::Error) {
         }
     }
     eprintln!("error: {text}");
-}
-
-fn start_log() {
-    // What aya says of each relocation helps nobody.
-    let wanted = std::env::var("CUDASNOOP_LOG").unwrap_or_else(|_| "warn,agent=info".to_owned());
-    let filter = tracing_subscriber::EnvFilter::new(format!("{wanted},aya=warn,aya_obj=warn"));
-    let no_colour = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
-    tracing_subscriber::fmt()
-        .with_env_filter(filter)
-        .with_writer(std::io::stderr)
-        .with_ansi(std::io::stderr().is_terminal() && !no_colour)
-        .with_target(false)
-        .without_time()
-        .init();
 }

@@ -11,9 +11,10 @@ use super::{
     units,
 };
 use crate::{
+    budget::MaxOverhead,
     discover::Selection,
     serve::{self, Settings},
-    session::Target,
+    session::{Options, Target},
     sink::RollingOptions,
 };
 
@@ -64,6 +65,11 @@ pub(super) struct ServeArgs {
     #[arg(long, value_name = "SIZE", default_value = "2GiB", value_parser = units::disk_budget)]
     disk: u64,
 
+    /// The share of a thread's time that probes may take: launches, copies and waits are traced in
+    /// windows, and their metrics are estimates. `off`: all is traced all the time
+    #[arg(long, value_name = "SHARE", default_value = "1%")]
+    max_overhead: MaxOverhead,
+
     #[command(flatten)]
     session: SessionArgs,
 }
@@ -79,9 +85,13 @@ pub(super) fn run(args: ServeArgs) -> anyhow::Result<ExitCode> {
         log_events,
         rolling,
         disk,
+        max_overhead,
         session,
     } = args;
-    let session = session.options_or(&Target::Matching(Selection::default()));
+    let session = Options {
+        max_overhead: max_overhead.share(),
+        ..session.options_or(&Target::Matching(Selection::default()))
+    };
     let carry_on = !matches!(session.target, Target::Command(_));
     let outcome = serve::run(Settings {
         listen,

@@ -9,6 +9,7 @@ use wildmatch::WildMatch;
 
 use super::units;
 use crate::{
+    attach::EntryOnly,
     discover::{SHORTEST_CONTAINER_ID, Selection},
     kernel::AttachMode,
     session::{Options, Target},
@@ -35,6 +36,12 @@ pub(super) struct SessionArgs {
     /// Probe launches at return, too: their results and durations, at twice the cost
     #[arg(long)]
     launch_returns: bool,
+
+    /// Probe calls at entry alone: they are counted, PyTorch's reports are whole, and memory is not
+    /// known. By default (auto) where return probes might harm the process
+    #[arg(long, value_name = "WHEN", value_enum, num_args = 0..=1, require_equals = true,
+          default_value = "auto", default_missing_value = "always")]
+    entry_only: EntryOnly,
 
     /// How to attach; by default the best that the kernel can do
     #[arg(long, value_enum, value_name = "MODE")]
@@ -156,6 +163,7 @@ impl SessionArgs {
             duration,
             events,
             launch_returns,
+            entry_only,
             attach,
             ring_size,
             threads,
@@ -181,11 +189,15 @@ impl SessionArgs {
             threads: *threads,
             count_only: false,
             launch_returns: *launch_returns,
+            entry_only: *entry_only,
             names_at_once: false,
             duration: *duration,
             stop: Arc::default(),
             switch: Arc::default(),
+            status: Arc::default(),
+            max_overhead: None,
             ebpf_log: *ebpf_log,
+            command_output: None,
         }
     }
 }

@@ -131,6 +131,11 @@ impl Library {
         }))
     }
 
+    /// Whether a file has functions of the runtime or the driver.
+    pub(super) fn is_cuda(elf: &Elf<'_>) -> Result<bool, ElfError> {
+        Ok(implements(elf, Layer::Runtime)? || implements(elf, Layer::Driver)?)
+    }
+
     /// Which content the file has.
     pub const fn identity(&self) -> FileIdentity {
         self.file.identity()

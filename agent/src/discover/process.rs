@@ -15,7 +15,9 @@ use trace::fact;
 
 use super::{
     container::Container,
+    elf::Elf,
     file::{FileIdentity, TargetFile},
+    library::Library,
 };
 
 /// Longest command line that is kept, bytes.
@@ -189,6 +191,7 @@ impl Process {
             visible_devices: self.environment_value(b"CUDA_VISIBLE_DEVICES"),
             container,
             pod_uid,
+            entry_only: None,
         })
     }
 
@@ -221,6 +224,21 @@ impl Process {
             .map_err(|error| self.error("exe", error))
     }
 
+    /// Whether a seccomp filter is on it; `None` where that is not known.
+    pub fn is_filtered(&self) -> Option<bool> {
+        has_filter(&read(self.task, "status", FILE_LIMIT).ok()?)
+    }
+
+    /// Whether it is a Go program that has CUDA's functions in its own file, and not in a library
+    /// that it calls: such functions may run on stacks that Go moves.
+    pub fn is_go_with_cuda(&self) -> bool {
+        TargetFile::open(&self.path("exe")).is_ok_and(|file| {
+            let found = Elf::open(&file)
+                .and_then(|elf| Ok(elf.has_section(".go.buildinfo")? && Library::is_cuda(&elf)?));
+            found.unwrap_or(false)
+        })
+    }
+
     /// The paths of its cgroups, one for each hierarchy (/proc/PID/cgroup).
     pub fn cgroups(&self) -> Result<Vec<String>, ProcessError> {
         let lines = read(self.task, "cgroup", FILE_LIMIT)?;
@@ -246,6 +264,17 @@ impl Process {
         }
         Ok(children)
     }
+}
+
+/// Whether system calls are filtered; `None` where `status`, a `/proc/PID/status`, does not
+/// tell (a kernel without seccomp).
+fn has_filter(status: &[u8]) -> Option<bool> {
+    const FILTER: &[u8] = b"2";
+    let mode = status
+        .split(|byte| *byte == b'\n')
+        .find_map(|line| line.strip_prefix(b"Seccomp:"))?
+        .trim_ascii();
+    (!mode.is_empty()).then_some(mode == FILTER)
 }
 
 /// Thread ids of process `pid`.
@@ -433,6 +462,26 @@ mod tests {
             (70, 3, 1)
         );
         assert!(!status.is_alive());
+    }
+
+    #[test]
+    fn filters_are_read_from_status() {
+        let status = |lines: &str| has_filter(format!("Name:\tx\n{lines}").as_bytes());
+        assert_eq!(status("Seccomp:\t2\nSeccomp_filters:\t1\n"), Some(true));
+        assert_eq!(status("Seccomp:\t0\nSeccomp_filters:\t0\n"), Some(false));
+        assert_eq!(status("Seccomp:\t1\n"), Some(false));
+        // The kernel escapes line ends in names.
+        assert_eq!(has_filter(b"Name:\tx\\nSeccomp:\t2\nState:\tR\n"), None);
+        for odd in [
+            "Seccomp:",
+            "Seccomp:\n",
+            "Seccomp_filters:\t2\n",
+            "Seccomp",
+            "",
+        ] {
+            assert_eq!(status(odd), None, "{odd:?}");
+        }
+        assert_eq!(has_filter(b"\xff\xfe\n\nSeccomp:\t2"), Some(true));
     }
 
     #[test]

@@ -4,24 +4,15 @@ use std::{fs, path::Path};
 
 use nix::sys::resource::{RLIM_INFINITY, Resource, getrlimit};
 
+use crate::discover::Process;
+
 /// Inode numbers of the initial namespaces (`include/linux/proc_ns.h`), which are ABI.
 const INITIAL_USER_NAMESPACE: &str = "user:[4026531837]";
 const INITIAL_PID_NAMESPACE: &str = "pid:[4026531836]";
 
-/// Whether system calls are filtered; `None` where `status`, a `/proc/PID/status`, does not
-/// tell (a kernel without seccomp).
-pub(super) fn has_filter(status: &[u8]) -> Option<bool> {
-    const FILTER: &[u8] = b"2";
-    let mode = status
-        .split(|byte| *byte == b'\n')
-        .find_map(|line| line.strip_prefix(b"Seccomp:"))?
-        .trim_ascii();
-    (!mode.is_empty()).then_some(mode == FILTER)
-}
-
 /// Whether our own system calls are filtered.
 pub(super) fn is_filtered() -> bool {
-    fs::read("/proc/self/status").is_ok_and(|status| has_filter(&status) == Some(true))
+    Process::open(std::process::id()).is_ok_and(|own| own.is_filtered() == Some(true))
 }
 
 /// Whether our capabilities are those of the initial user namespace. Unknown is taken for yes.
@@ -82,26 +73,6 @@ pub(super) fn memlock() -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn filters_are_read_from_status() {
-        let status = |lines: &str| has_filter(format!("Name:\tx\n{lines}").as_bytes());
-        assert_eq!(status("Seccomp:\t2\nSeccomp_filters:\t1\n"), Some(true));
-        assert_eq!(status("Seccomp:\t0\nSeccomp_filters:\t0\n"), Some(false));
-        assert_eq!(status("Seccomp:\t1\n"), Some(false));
-        // The kernel escapes line ends in names.
-        assert_eq!(has_filter(b"Name:\tx\\nSeccomp:\t2\nState:\tR\n"), None);
-        for odd in [
-            "Seccomp:",
-            "Seccomp:\n",
-            "Seccomp_filters:\t2\n",
-            "Seccomp",
-            "",
-        ] {
-            assert_eq!(status(odd), None, "{odd:?}");
-        }
-        assert_eq!(has_filter(b"\xff\xfe\n\nSeccomp:\t2"), Some(true));
-    }
 
     #[test]
     fn labels_that_confine() {

@@ -14,7 +14,6 @@ mod process;
 #[cfg(test)]
 mod tests;
 mod trial;
-mod uretprobe;
 
 pub use check::{Check, CheckId, Fix, State};
 pub use host::Host;

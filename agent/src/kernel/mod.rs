@@ -5,6 +5,7 @@ mod features;
 pub mod open_files;
 mod privileges;
 mod release;
+pub mod return_probes;
 
 pub use features::{AttachMode, Features};
 pub use privileges::Privileges;

@@ -4,9 +4,12 @@
 //! signals are on a small runtime in the main thread, and answer whatever the drain is busy with.
 //! `supervise` tries again where tracing cannot work.
 
+mod figures;
 mod http;
 mod live;
 mod metrics;
+#[cfg(feature = "otlp")]
+mod otlp;
 mod status;
 mod stream;
 mod supervise;
@@ -33,8 +36,11 @@ use crate::{
     session::{Options, Outcome, SessionError, Target},
     sink::RollingOptions,
 };
+pub(crate) use figures::Figures;
 use http::{App, Limited};
 use live::Live;
+#[cfg(feature = "tui")]
+pub(crate) use metrics::{Metric, Page, Reading, SCHEMA as METRICS_SCHEMA, Series};
 use status::Status;
 use supervise::{Ending, Supervisor};
 
@@ -117,8 +123,14 @@ async fn serve(settings: Settings) -> Result<Option<Outcome>, ServeError> {
     http::warn_if_open(admin);
 
     let status = Arc::new(Status::new(Arc::clone(&options.switch)));
-    let live = Arc::new(Live::new(Arc::clone(&status)));
+    let live = Arc::new(Live::new(
+        Arc::clone(&status),
+        Arc::clone(&options.status),
+        options.max_overhead.is_some(),
+    ));
     let app = App::new(Arc::clone(&live), Arc::clone(&status));
+    #[cfg(feature = "otlp")]
+    let push = otlp::Push::start(&live);
     let ending = Arc::<Ending>::default();
     let is_command = matches!(options.target, Target::Command(_));
     let supervisor = Supervisor {
@@ -166,6 +178,10 @@ async fn serve(settings: Settings) -> Result<Option<Outcome>, ServeError> {
             timeout(FAREWELL, outcome).await.ok()
         }
     };
+    #[cfg(feature = "otlp")]
+    if let Some(push) = push {
+        let _ = timeout(LAST_ANSWERS, push.finish()).await;
+    }
     let _ = timeout(LAST_ANSWERS, app.recordings_ended()).await;
     let _ = close.send(true);
     let _ = timeout(LAST_ANSWERS, servers).await;

@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 
 use agent_common::{
-    ApiId, CallRecord, Counters, Header, LongCallRecord, MAX_DEPTH, MAX_VALUES, RecordKind,
-    SHORT_VALUES, ThreadState,
+    ApiId, CallRecord, Counters, Header, LongCallRecord, MAX_DEPTH, MAX_VALUES, ProbeClass,
+    RecordKind, SHORT_VALUES, ThreadState,
 };
 use aya::maps::MapError;
 use trace::{Event, Fact, Kind, fact};
@@ -90,21 +90,35 @@ pub(super) fn counts(state: &State) -> Option<Counts> {
 }
 
 /// The last rows of a recording: calls in flight, and each function's account. With the probes
-/// off nothing changes any more, so they fit together.
+/// off nothing changes any more, so they fit together. Return probes of launches, copies and waits
+/// were last taken off at `cut`: calls of them from before are not in flight, but lost from sight.
 pub(super) fn rows(
     state: &State,
     totals: &[Totals],
-    recursion_misses: u64,
+    cut: Option<u64>,
 ) -> (Vec<Event>, Vec<InFlight>) {
     let now = clock::monotonic();
     let mut rows = Vec::new();
     let mut in_flight = Vec::new();
     let mut by_api: HashMap<u16, u64> = HashMap::new();
+    let mut out_of_sight: HashMap<u16, u64> = HashMap::new();
     for thread in state.threads() {
         for index in 0..thread.depth.min(MAX_DEPTH) {
             let Some((row, call)) = pending(&thread, index, now) else {
                 continue;
             };
+            let is_hot = call
+                .api
+                .api()
+                .is_some_and(|api| api.class() == ProbeClass::Hot);
+            if is_hot && cut.is_some_and(|cut| row.timestamp < cut) {
+                *out_of_sight.entry(call.api.0).or_default() += 1;
+                rows.push(Event {
+                    kind: Kind::Abandoned,
+                    ..row
+                });
+                continue;
+            }
             *by_api.entry(call.api.0).or_default() += 1;
             rows.push(row);
             in_flight.push(call);
@@ -134,7 +148,7 @@ pub(super) fn rows(
             reported,
             lost_ring,
             lost_pairing,
-            abandoned,
+            abandoned: abandoned + out_of_sight.get(&api.0).copied().unwrap_or(0),
             in_flight: by_api.get(&api.0).copied().unwrap_or(0),
             lost_extra,
             carried_in: 0,
@@ -142,6 +156,7 @@ pub(super) fn rows(
         };
         rows.push(fact_event(0, 0, now, &Fact::Account(account)));
     }
+    let recursion_misses = state.recursion_misses();
     if recursion_misses > 0 {
         let fact = Fact::RecursionMisses {
             count: recursion_misses,

@@ -11,7 +11,7 @@ use std::{
         process::{CommandExt as _, ExitStatusExt as _},
     },
     path::{Path, PathBuf},
-    process::{self, Child, ExitStatus},
+    process::{self, Child, ExitStatus, Stdio},
     sync::mpsc::{Sender, channel},
     thread,
 };
@@ -82,7 +82,10 @@ pub(super) fn wait(
                 choose(control)?;
                 None
             }
-            Target::Command(words) => Some(Running::start(words, control, armed)?),
+            Target::Command(words) => {
+                let output = options.command_output.as_deref();
+                Some(Running::start(words, output, control, armed)?)
+            }
         };
         if options.switch.is_off() {
             let _ = control.send(Control::Switch { off: true });
@@ -125,6 +128,7 @@ pub(super) fn wait(
                     }
                 }
                 _ = terminate.recv() => {}
+                () = stop.asked() => {}
                 _ = switch.recv() => {
                     options.switch.toggle();
                     continue;
@@ -201,6 +205,7 @@ struct Running {
 impl Running {
     fn start(
         words: &[OsString],
+        output: Option<&File>,
         control: &Sender<Control>,
         armed: &mut Array<MapData, u32>,
     ) -> Result<Self, SessionError> {
@@ -219,6 +224,17 @@ impl Running {
         armed.set(0, &1, 0)?;
         let mut command = process::Command::new(&path);
         command.arg0(name).args(&words[1..]);
+        if let Some(file) = output {
+            let to_file = || file.try_clone().map(Stdio::from);
+            let start = |source| CommandError::Start {
+                path: path.clone(),
+                source,
+            };
+            command
+                .stdin(Stdio::null())
+                .stdout(to_file().map_err(start)?)
+                .stderr(to_file().map_err(start)?);
+        }
         // SAFETY: prctl is async-signal-safe and touches no memory of ours. This thread lives
         // as long as the session, which the parent-death signal depends on.
         unsafe {

@@ -14,12 +14,14 @@ mod drain;
 mod enrich;
 mod names;
 mod priority;
+mod probe_status;
 mod probe_switch;
 mod stop;
 
 use std::{
     env,
     ffi::OsString,
+    fs::File,
     io,
     sync::{Arc, mpsc::channel},
     thread,
@@ -33,10 +35,13 @@ use trace::{Fact, fact};
 pub use account::{InFlight, Totals};
 pub use command::CommandError;
 pub use control::AttachFailure;
+pub use probe_status::ProbeStatus;
 pub use probe_switch::ProbeSwitch;
 pub use stop::Stop;
 
 use crate::{
+    attach::{EntryOnly, Sites},
+    budget::{self, Prices, Share},
     discover::Selection,
     doctor::{Locked, Locks},
     kernel::{AttachMode, Features, Release, open_files},
@@ -44,7 +49,7 @@ use crate::{
     sink::{Sink, SinkError, Sources, Summary},
 };
 pub(crate) use clock::monotonic;
-use control::Control;
+use control::{Budget, Control};
 pub(crate) use drain::clock_event;
 use drain::{Drain, Inbox};
 use enrich::Enricher;
@@ -83,6 +88,8 @@ pub struct Options {
     pub count_only: bool,
     /// Probe launches at return, too.
     pub launch_returns: bool,
+    /// Which processes are probed at entries alone.
+    pub entry_only: EntryOnly,
     /// Kernel names are wanted in the line of the call itself.
     pub names_at_once: bool,
     /// End after this long.
@@ -91,8 +98,14 @@ pub struct Options {
     pub stop: Arc<Stop>,
     /// Takes all probes off, and puts them back.
     pub switch: Arc<ProbeSwitch>,
+    /// Which probes are on.
+    pub status: Arc<ProbeStatus>,
+    /// What probes may cost; `None`: whatever they do.
+    pub max_overhead: Option<Share>,
     /// Pass on the eBPF programs' debug lines.
     pub ebpf_log: bool,
+    /// Where the command's output goes, its errors too; it has no input then. `None`: it has ours.
+    pub command_output: Option<Arc<File>>,
 }
 
 /// Why a session failed.
@@ -148,6 +161,8 @@ pub struct Outcome {
     pub summary: Summary,
     /// Library files that were traced.
     pub libraries: usize,
+    /// Processes were probed at entries alone: the counts of errors, bytes and time lack theirs.
+    pub entries_only: bool,
 }
 
 /// What the kernel's side says of itself.
@@ -188,9 +203,24 @@ pub fn run(
     if options.ebpf_log {
         crate::ebpf_log::start(programs.ebpf());
     }
-    let (ring, ring_fill) = programs.take_ring()?;
+    let (mut ring, ring_fill) = programs.take_ring()?;
     let mut armed = programs.take_armed()?;
-    let state = Arc::new(programs.take_state(ring_fill)?);
+    let mut state = programs.take_state(ring_fill)?;
+    let mut sites = Sites::new(programs.take_sites()?, options.launch_returns);
+    let prices = options.max_overhead.map(|share| {
+        let measured = budget::calibrate(&mut programs, &mut sites, &mut ring, &mut state, mode);
+        let prices = measured.unwrap_or_else(|error| {
+            tracing::warn!("what a probe costs is not measured, but assumed: {error}");
+            Prices::ASSUMED
+        });
+        tracing::info!(
+            "a probe costs {:.0} ns at a call's entry and {:.0} ns at its return",
+            prices.entry,
+            prices.at_return
+        );
+        (share, prices)
+    });
+    let state = Arc::new(state);
     let counted = Arc::clone(&state);
     let sink = make_sink(Sources {
         clock: clock::anchor,
@@ -218,8 +248,22 @@ pub fn run(
         .map_err(SessionError::Start)?;
     let _ = inbox_tx.send(Inbox::Fact(settings(options, mode)));
     let _ = inbox_tx.send(Inbox::Fact(clock_event()));
-    let controller =
-        control::Controller::new(programs, mode, options, inbox_tx.clone(), Arc::clone(&stop))?;
+    let budget = match prices {
+        Some((share, prices)) => {
+            let word = programs.take_windows()?;
+            Some(Budget::new(share, prices, Arc::clone(&state), word))
+        }
+        None => None,
+    };
+    let controller = control::Controller::new(
+        programs,
+        mode,
+        options,
+        sites,
+        budget,
+        inbox_tx.clone(),
+        Arc::clone(&stop),
+    )?;
     let controller = thread::Builder::new()
         .name("control".to_owned())
         .spawn(move || controller.run(&control_rx))
@@ -236,12 +280,12 @@ pub fn run(
 
     // Whatever happened: probes off, ring emptied, files whole.
     let _ = control_tx.send(Control::Detach);
-    let libraries = controller
+    let control = controller
         .join()
         .map_err(|_| SessionError::Panicked("control"))?;
     let totals = account::totals(&state)?;
     account::warn_of_unseen_tasks(&state)?;
-    let (rows, in_flight) = account::rows(&state, &totals, state.recursion_misses());
+    let (rows, in_flight) = account::rows(&state, &totals, control.cut);
     let _ = inbox_tx.send(Inbox::Finish(rows));
     let summary = drain.join().map_err(|_| SessionError::Panicked("drain"))?;
     let exit_code = waited?;
@@ -250,7 +294,8 @@ pub fn run(
         totals,
         in_flight,
         summary: summary?,
-        libraries: libraries.attached,
+        libraries: control.attached,
+        entries_only: control.entries_only,
     })
 }
 
@@ -309,14 +354,29 @@ fn settings(options: &Options, mode: AttachMode) -> trace::Event {
             .collect(),
         ring_bytes: options.ring_bytes.into(),
         launch_returns: options.launch_returns,
+        max_overhead: options.max_overhead.map(Share::ratio),
         command,
         pod: pod(),
+        boot_id: boot_id(),
+        pid_namespace: pid_namespace(),
     });
     fact_event(0, 0, monotonic(), &fact)
 }
 
+/// The kernel's id of this boot.
+pub(crate) fn boot_id() -> Option<String> {
+    let id = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
+    Some(id.trim().to_owned())
+}
+
+/// The number of our pid namespace.
+fn pid_namespace() -> Option<u64> {
+    let namespace = std::fs::metadata("/proc/self/ns/pid").ok()?;
+    Some(std::os::unix::fs::MetadataExt::ino(&namespace))
+}
+
 /// What the manifest tells of the pod that we run in.
-fn pod() -> Option<fact::Pod> {
+pub(crate) fn pod() -> Option<fact::Pod> {
     let told = |name| env::var(name).ok().filter(|value| !value.is_empty());
     let pod = fact::Pod {
         name: told("POD_NAME"),

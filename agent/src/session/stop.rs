@@ -9,6 +9,7 @@ use tokio::sync::Notify;
 pub struct Stop {
     requested: AtomicBool,
     notify: Notify,
+    asked: Notify,
 }
 
 impl Stop {
@@ -16,6 +17,16 @@ impl Stop {
     pub fn request(&self) {
         self.requested.store(true, Ordering::Release);
         self.notify.notify_one();
+    }
+
+    /// Asks for the end as SIGTERM does: a command is asked to end, and traced to its end.
+    pub fn ask(&self) {
+        self.asked.notify_one();
+    }
+
+    /// Waits until asked.
+    pub(super) async fn asked(&self) {
+        self.asked.notified().await;
     }
 
     /// Waits for the request.

@@ -1,25 +1,20 @@
 //! `memory`: who holds it.
 
-use std::io::Read;
-use std::path::PathBuf;
-
-use trace::{End, Reader};
-
 use super::output;
+use super::recordings::Recordings;
 use crate::Error;
-use crate::input::Input;
+use crate::input::Ended;
 use crate::memory::{COLUMNS, Collector, Report, write_text};
-use crate::selection::Time;
+use crate::selection::{Selection, Time};
 
 /// Arguments of `memory`.
 #[derive(Clone, Debug, clap::Args)]
 pub struct Arguments {
-    /// The recording; `-` is standard input
-    #[arg(value_name = "FILE")]
-    recording: PathBuf,
+    #[command(flatten)]
+    recordings: Recordings,
     /// Show this moment, not the end of each process: seconds since the start (12.5 or 12.5s),
     /// or @ and ns of `CLOCK_MONOTONIC`
-    #[arg(long, value_name = "TIME")]
+    #[arg(long, value_name = "TIME", conflicts_with = "to")]
     at: Option<Time>,
     /// Show how live memory went over time, too
     #[arg(long)]
@@ -31,33 +26,25 @@ pub struct Arguments {
 
 pub(super) fn run(arguments: &Arguments) -> Result<(), Error> {
     let Arguments {
-        recording,
+        recordings,
         at,
         timeline,
         json,
     } = arguments;
-    let input = Input::from(recording.as_path());
-    let collector = Collector::new(*at, *timeline);
-    let (report, end) = read(input.open()?, collector).map_err(|source| Error::Read {
-        input: input.to_string(),
-        source,
-    })?;
-    warn(&report, &end);
+    let selection = recordings.selection();
+    let mut collector = Collector::new(*at, *timeline).select(selection.clone());
+    let ended = recordings.read(COLUMNS, |batch| collector.batch(batch))?;
+    let report = collector.finish();
+    warn(&report, &selection, &ended);
     output::print(&report, *json, write_text)
 }
 
-fn read(input: impl Read, mut collector: Collector) -> Result<(Report, End), trace::ReadError> {
-    let mut reader = Reader::new(input)?.select(COLUMNS);
-    for batch in &mut reader {
-        collector.batch(&batch?);
-    }
-    let end = reader.end().cloned().unwrap_or(End::Complete);
-    Ok((collector.finish(), end))
-}
-
 /// Says on standard error what makes the report doubtful: it may be read by a program.
-fn warn(report: &Report, end: &End) {
-    output::warn_of_end(report.recording.complete, end);
+fn warn(report: &Report, selection: &Selection, ended: &Ended) {
+    output::warn_of(report.recording.complete, ended);
+    output::warn_of_absent(selection, |pid| {
+        report.processes.iter().any(|process| process.pid == pid)
+    });
     if report.recording.lost_anything() {
         eprintln!("warning: the recording lost events: figures may be off (see `recording`)");
     }

@@ -3,9 +3,10 @@
 use std::io::{self, BufWriter, Write};
 
 use serde::Serialize;
-use trace::End;
 
 use crate::Error;
+use crate::input::{Cut, Ended};
+use crate::selection::Selection;
 use crate::text::Colour;
 
 /// Prints a report on standard output: as JSON, or as the text that `write` makes of it.
@@ -26,16 +27,32 @@ pub(super) fn print<T: Serialize>(
     .map_err(Error::Output)
 }
 
-/// Says on standard error that the end of a recording is missing, if so: what is on standard
-/// output may be read by a program.
-pub(super) fn warn_of_end(complete: bool, end: &End) {
-    match end {
-        End::Complete if complete => {}
-        End::Complete => {
-            eprintln!("warning: the recording is incomplete: its last rows are missing");
-        }
-        End::Truncated { .. } => {
+/// Says on standard error what else there is to know of what was read: that the end of a
+/// recording is missing, above all. What is on standard output may be read by a program.
+pub(super) fn warn_of(complete: bool, ended: &Ended) {
+    let Ended { end: _, cut, notes } = ended;
+    for note in notes {
+        eprintln!("note: {note}");
+    }
+    match &cut[..] {
+        [] if complete => {}
+        [] => eprintln!("warning: the recording is incomplete: its last rows are missing"),
+        [Cut { input: _, end }] if notes.is_empty() => {
             eprintln!("warning: the recording is {end}; this is the report of what came before");
+        }
+        several => {
+            for Cut { input, end } in several {
+                eprintln!("warning: {input} is {end}; what came after is missing");
+            }
+        }
+    }
+}
+
+/// Says which of the processes that were asked for are not there.
+pub(super) fn warn_of_absent(selection: &Selection, is_there: impl Fn(u32) -> bool) {
+    for pid in &selection.pids {
+        if !is_there(*pid) {
+            eprintln!("warning: no process {pid} in the recording");
         }
     }
 }

@@ -2,12 +2,12 @@
 
 use std::path::{Path, PathBuf};
 
-use trace::{Event, Reader};
+use trace::Event;
 
-use super::output;
+use super::{output, recordings};
 use crate::Error;
 use crate::fragmentation::{COLUMNS, Size};
-use crate::input::{self, Input};
+use crate::input::Input;
 use crate::snapshot::{self, Join, Report, Search, Snapshot, write_text};
 
 /// Arguments of `snapshot`.
@@ -61,17 +61,10 @@ fn join(snapshot: &Snapshot, recording: &Path) -> Result<Join, Error> {
 
 /// Reads a recording from its start: what concerns memory.
 pub(super) fn each_event(recording: &Path, mut take: impl FnMut(&Event)) -> Result<(), Error> {
-    let failed = |source| Error::Read {
-        input: recording.display().to_string(),
-        source,
-    };
-    let file = input::open(recording)?;
-    let mut reader = Reader::new(file).map_err(failed)?.select(COLUMNS);
-    for batch in &mut reader {
-        let batch = batch.map_err(failed)?;
+    recordings::read(&[recording.to_owned()], COLUMNS, |batch| {
         for row in 0..batch.len() {
             take(&batch.event(row));
         }
-    }
+    })?;
     Ok(())
 }

@@ -3,14 +3,16 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use agent_common::ApiId;
-use ledger::{Ledger, concerns_memory};
+use ledger::{Ledger, Limits, concerns_memory};
 use trace::{Event, EventBatch, Fact, Kind, fact};
 
-use crate::selection::Time;
+use crate::findings;
+use crate::selection::{Selection, Time};
 
 use super::{
     driver,
     report::{Device, DeviceMemory, LateStart, Process, Recording, Report, SCHEMA},
+    requests::AllRequests,
     torch,
 };
 
@@ -20,9 +22,12 @@ pub use ledger::COLUMNS;
 #[derive(Debug, Default)]
 pub struct Collector {
     at: Option<Time>,
+    selection: Selection,
+    /// Whether the selected time has begun.
+    is_in_window: bool,
     fit: Option<u64>,
     ledger: Ledger,
-    callers: BTreeMap<u32, Option<String>>,
+    watch: Watch,
     recording: Recording,
     /// Events after the moment that was asked for: only what they say of losses counts.
     is_past: bool,
@@ -38,6 +43,17 @@ impl Collector {
             at,
             fit,
             ..Self::default()
+        }
+    }
+
+    /// Only the selected part: processes that end before it are left out, and those that go on
+    /// are shown as they are at its end.
+    #[must_use]
+    pub fn select(self, selection: Selection) -> Self {
+        Self {
+            watch: Watch::of(selection.clone()),
+            selection,
+            ..self
         }
     }
 
@@ -66,9 +82,7 @@ impl Collector {
             .then(|| event.text.as_deref().and_then(Fact::parse))
             .flatten();
         match &fact {
-            Some(Fact::Caller(fact::Caller { id, module })) => {
-                self.callers.insert(*id, module.clone());
-            }
+            Some(Fact::Caller(caller)) => self.watch.caller(caller),
             Some(Fact::Account(_) | Fact::RecursionMisses { .. }) => {
                 self.accounts_seen = true;
                 self.ledger.apply(event);
@@ -79,7 +93,10 @@ impl Collector {
         }
         if let Some(moment) = moment_of(event, fact.as_ref()) {
             let at = self.at.map(|at| at.after(start));
-            self.is_past = self.is_past || at.is_some_and(|at| moment > at);
+            let to = self.selection.to.map(|to| to.after(start));
+            self.is_past |= at.is_some_and(|at| moment > at) || to.is_some_and(|to| moment >= to);
+            let from = self.selection.from.map(|from| from.after(start));
+            self.is_in_window |= from.is_none_or(|from| moment >= from);
             if !self.is_past {
                 let end = self.recording.end_ns.get_or_insert(moment);
                 *end = moment.max(*end);
@@ -89,6 +106,7 @@ impl Collector {
             return;
         }
         if self.at.is_none()
+            && self.is_in_window
             && let Some(process) = self.ledger.about_to_end(event)
         {
             let ended = match fact {
@@ -96,9 +114,14 @@ impl Collector {
                 Some(Fact::Exec) => "exec",
                 Some(_) | None => "unseen",
             };
-            let report = self.process(process, event.timestamp, Some(ended));
+            let (limits, now) = (self.ledger.limits(), event.timestamp);
+            let report = self
+                .watch
+                .process(process, limits, self.fit, now, Some(ended));
             self.processes.extend(report);
+            self.watch.ended(process);
         }
+        self.watch.event(event);
         self.ledger.apply(event);
     }
 
@@ -110,7 +133,10 @@ impl Collector {
         let live: Vec<Process> = self
             .ledger
             .live()
-            .filter_map(|process| self.process(process, now, None))
+            .filter_map(|process| {
+                let limits = self.ledger.limits();
+                self.watch.process(process, limits, self.fit, now, None)
+            })
             .collect();
         self.processes.extend(live);
         let losses = self.ledger.losses();
@@ -125,14 +151,49 @@ impl Collector {
             schema: SCHEMA,
             recording,
             at_ns,
+            findings: findings::of_memory(&self.processes, recording.lost_anything()),
             processes: self.processes,
         }
     }
+}
 
-    /// `None` for a process that had nothing to do with device memory.
-    fn process(
+/// What a report on a process needs beside the ledger: what was asked for, and by whom.
+#[derive(Debug, Default)]
+pub(crate) struct Watch {
+    /// Of whom.
+    selection: Selection,
+    callers: BTreeMap<u32, Option<String>>,
+    requests: AllRequests,
+}
+
+impl Watch {
+    pub(crate) fn of(selection: Selection) -> Self {
+        Self {
+            selection,
+            ..Self::default()
+        }
+    }
+
+    pub(crate) fn caller(&mut self, caller: &fact::Caller) {
+        self.callers.insert(caller.id, caller.module.clone());
+    }
+
+    /// Takes in an event that concerns memory.
+    pub(crate) fn event(&mut self, event: &Event) {
+        self.requests.event(event);
+    }
+
+    /// The process is about to be forgotten.
+    pub(crate) fn ended(&mut self, process: &ledger::Process) {
+        self.requests.forget(process.key().pid);
+    }
+
+    /// The state of a process; `None` for one that had nothing to do with device memory.
+    pub(crate) fn process(
         &self,
         process: &ledger::Process,
+        limits: &Limits,
+        fit: Option<u64>,
         now: u64,
         ended: Option<&'static str>,
     ) -> Option<Process> {
@@ -141,8 +202,9 @@ impl Collector {
             .keys()
             .copied()
             .chain(process.allocators().keys().copied().map(Some))
+            .filter(|ordinal| self.selection.has_device(*ordinal))
             .collect();
-        if ordinals.is_empty() {
+        if ordinals.is_empty() || !self.selection.has_process(process.key().pid) {
             return None;
         }
         let info = process.info();
@@ -159,23 +221,32 @@ impl Collector {
             gaps: process.counters().gaps,
             devices: ordinals
                 .into_iter()
-                .map(|key| self.device(process, key, now))
+                .map(|ordinal| self.device(process, limits, ordinal, fit, now))
                 .collect(),
         })
     }
 
-    fn device(&self, process: &ledger::Process, ordinal: Option<i32>, now: u64) -> Device {
+    fn device(
+        &self,
+        process: &ledger::Process,
+        limits: &Limits,
+        ordinal: Option<i32>,
+        fit: Option<u64>,
+        now: u64,
+    ) -> Device {
         let device = process.devices().get(&ordinal);
         let allocator = ordinal.and_then(|ordinal| process.allocators().get(&ordinal));
         let memory = device.and_then(|device| memory(device, now));
-        let limits = self.ledger.limits();
+        let requests = ordinal.and_then(|ordinal| self.requests.of(process.key().pid, ordinal));
         let caller = |id| self.callers.get(&id).cloned().flatten();
         Device {
             device: ordinal,
             memory,
             torch: allocator
-                .map(|allocator| torch::report(allocator, memory.as_ref(), self.fit, now)),
-            driver: device.map(|device| driver::report(process, ordinal, device, limits, caller)),
+                .map(|allocator| torch::report(allocator, memory.as_ref(), fit, requests, now)),
+            driver: device
+                .filter(|_| process.has_returns())
+                .map(|device| driver::report(process, ordinal, device, limits, caller)),
         }
     }
 }

@@ -153,6 +153,7 @@ pub(super) fn report(
         waste_bytes: device.waste_bytes(),
         page_bytes,
         pool_page_bytes: limits.pool_page_bytes.get(),
+        pool_live_bytes: device.of_kind(MemoryKind::Pool).bytes,
         held_by,
     }
 }

@@ -11,15 +11,18 @@ mod driver;
 mod fit;
 mod picture;
 mod report;
+mod requests;
 mod size;
+mod strand;
 mod text;
 mod torch;
 
+pub(crate) use collect::Watch;
 pub use collect::{COLUMNS, Collector};
 pub use report::{
     Block, CachedFit, Device, DeviceMemory, Driver, Fit, FreeSize, HeldBy, LateStart, Map,
     NewSegmentFit, OutOfMemory, Pinned, PoolReport, Process, Recording, Report, Retry, SCHEMA,
-    Segment, Torch,
+    Segment, Strand, Torch,
 };
 pub use size::{Size, SizeError};
 pub use text::write_text;

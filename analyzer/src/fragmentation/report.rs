@@ -5,6 +5,8 @@
 
 use serde::{Serialize, Serializer};
 
+use crate::findings::Finding;
+
 /// Name and version of the JSON. The version changes when a key goes or changes its meaning;
 /// new keys may come without.
 pub const SCHEMA: &str = "cudasnoop.fragmentation/1";
@@ -20,6 +22,8 @@ pub struct Report {
     pub at_ns: Option<u64>,
     /// Processes that had device memory.
     pub processes: Vec<Process>,
+    /// What it means.
+    pub findings: Vec<Finding>,
 }
 
 /// The recording as a whole.
@@ -74,6 +78,21 @@ pub struct Process {
     pub gaps: u64,
     /// By device.
     pub devices: Vec<Device>,
+}
+
+impl Process {
+    /// Without the segments and blocks one by one: only what was summed up of them.
+    pub(crate) fn summed_up(mut self) -> Self {
+        for torch in self
+            .devices
+            .iter_mut()
+            .filter_map(|device| device.torch.as_mut())
+        {
+            torch.segments = Vec::new();
+            torch.free_sizes = Vec::new();
+        }
+        self
+    }
 }
 
 /// The process ran before it was traced.
@@ -141,6 +160,11 @@ pub struct Torch {
     pub fit: Option<Fit>,
     /// Segments that few live bytes keep from being given back.
     pub pinned: Pinned,
+    /// Free blocks that hardly any request fits, the most bytes first.
+    pub strands: Vec<Strand>,
+    /// Free bytes of partly live segments of fixed size that `expandable_segments:True` could give
+    /// back: whole pieces of 2 MiB (small pool) or 20 MiB.
+    pub expandable_would_free: u64,
     /// Free blocks by size, the most bytes first.
     pub free_sizes: Vec<FreeSize>,
     /// Segments by address.
@@ -248,6 +272,31 @@ pub struct Pinned {
     pub allocated: u64,
     /// Free bytes in them.
     pub free: u64,
+    /// Of them, those that `expandable_segments:True` could give back.
+    pub expandable_would_free: u64,
+    /// Live blocks in them.
+    pub blocks: u64,
+    /// How long ago the oldest of these was handed out; null: there is none.
+    pub oldest_age_ns: Option<u64>,
+}
+
+/// Free blocks of one size beside live ones, of which at most one request in 20 could use any.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct Strand {
+    /// The size.
+    pub size: u64,
+    /// How many.
+    pub blocks: u64,
+    /// Their bytes.
+    pub total: u64,
+    /// Requests of the pool that were seen.
+    pub requests: u64,
+    /// Of them, those that are not larger.
+    pub fitting_requests: u64,
+    /// The commonest size of the segments that they are in.
+    pub segment_size: Option<u64>,
+    /// The commonest size of the live blocks beside them.
+    pub beside_size: Option<u64>,
 }
 
 /// Free blocks of one size.
@@ -367,6 +416,8 @@ pub struct Driver {
     pub page_bytes: u64,
     /// Size of the pieces in which memory pools take pages.
     pub pool_page_bytes: u64,
+    /// Live bytes of memory pools.
+    pub pool_live_bytes: u64,
     /// Who holds it, the most waste first.
     pub held_by: Vec<HeldBy>,
 }

@@ -10,6 +10,8 @@ use super::{
         Block, DeviceMemory, FreeSize, Map, OutOfMemory, Peak, Pinned, PoolReport, Retry, Segment,
         Torch,
     },
+    requests::Requests,
+    strand,
 };
 
 /// A segment with fewer live bytes than this share of its size is pinned by them.
@@ -20,6 +22,7 @@ pub(super) fn report(
     allocator: &CachingAllocator,
     memory: Option<&DeviceMemory>,
     fit: Option<u64>,
+    requests: Option<&Requests>,
     now: u64,
 ) -> Torch {
     let segments: Vec<Segment> = allocator
@@ -54,6 +57,8 @@ pub(super) fn report(
         pools: Pool::ALL.map(|pool| pool_of(pool, &segments)),
         fit: fit.map(|size| fit::answer(size, allocator, memory, releasable)),
         pinned: pinned(&segments),
+        strands: strand::strands(&segments, requests),
+        expandable_would_free: strand::expandable_would_free(&segments),
         free_sizes: free_sizes(allocator),
         unplaced_blocks: (allocator.active().len() - placed_blocks) as u64,
         unplaced_bytes: known - placed,
@@ -150,6 +155,12 @@ fn pinned(segments: &[Segment]) -> Pinned {
         pinned.reserved += segment.size;
         pinned.allocated += segment.allocated;
         pinned.free += segment.free;
+        pinned.blocks += segment.blocks.len() as u64;
+        if !segment.expandable {
+            pinned.expandable_would_free += strand::free_pieces(segment);
+        }
+        let ages = segment.blocks.iter().filter_map(|block| block.age_ns);
+        pinned.oldest_age_ns = pinned.oldest_age_ns.max(ages.max());
     }
     pinned
 }

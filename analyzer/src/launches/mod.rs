@@ -2,8 +2,13 @@
 
 mod text;
 
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+
 use serde::Serialize;
 
+use crate::findings::{Family, Finding};
+use crate::host::{self, LaunchPace, Source, ThreadPace, WaitSum};
 use crate::report::{GraphLaunches, Kernel, Launches, Report};
 
 pub use text::write;
@@ -36,6 +41,41 @@ pub struct LaunchReport {
     pub kernels: Vec<KernelShare>,
     /// By graph, most launches first.
     pub graphs: Vec<GraphLaunches>,
+    /// By who made the kernels, most launches first.
+    pub sources: Vec<SourceShare>,
+    /// By thread, the most calls first.
+    pub threads: Vec<ThreadLaunches>,
+    /// Timestamp of the first row, ns of `CLOCK_MONOTONIC`.
+    pub start_ns: Option<u64>,
+    /// What it means.
+    pub findings: Vec<Finding>,
+}
+
+/// Kernels of one source, as far as name and module tell, and their share of all launches.
+#[derive(Clone, Debug, Serialize)]
+pub struct SourceShare {
+    /// Who made them.
+    pub source: Source,
+    /// Kernel launches.
+    pub launches: u64,
+    /// Of them, those that went into a graph.
+    pub captured: u64,
+    /// Of all kernel launches, 0 to 1.
+    pub share: f64,
+}
+
+/// Launches of one thread.
+#[derive(Clone, Debug, Serialize)]
+pub struct ThreadLaunches {
+    /// Process id; `None`: all threads beyond the first 1,024.
+    pub pid: Option<u32>,
+    /// Thread id.
+    pub tid: Option<u32>,
+    /// Its launches.
+    #[serde(flatten)]
+    pub pace: LaunchPace,
+    /// Its waits after launches, into the stream that was waited for.
+    pub waits_after_launches: WaitSum,
 }
 
 /// A kernel and its share of all launches.
@@ -56,8 +96,11 @@ impl LaunchReport {
             launches: functions,
             kernels,
             graph_launches: graphs,
+            host,
+            mut findings,
             ..
         } = report;
+        findings.retain(|finding| finding.family == Family::Launch);
         let launches: u64 = functions.iter().map(|function| function.launches).sum();
         let unnamed = kernels.iter().filter(|kernel| kernel.name.is_none());
         Self {
@@ -72,6 +115,10 @@ impl LaunchReport {
                 .iter()
                 .map(|graph| graph.kernels.unwrap_or(0).saturating_mul(graph.launches))
                 .fold(0, u64::saturating_add),
+            sources: sources(&kernels, launches),
+            threads: threads(host.threads),
+            start_ns: recording.start_ns,
+            findings,
             kernels: kernels
                 .into_iter()
                 .map(|kernel| KernelShare {
@@ -83,6 +130,44 @@ impl LaunchReport {
             graphs,
         }
     }
+}
+
+fn sources(kernels: &[Kernel], launches: u64) -> Vec<SourceShare> {
+    let mut sums: BTreeMap<Source, (u64, u64)> = BTreeMap::new();
+    for kernel in kernels {
+        let source = host::source(kernel.name.as_deref(), kernel.module.as_deref());
+        let (all, captured) = sums.entry(source).or_default();
+        *all += kernel.launches;
+        *captured += kernel.captured;
+    }
+    let mut sources: Vec<SourceShare> = sums
+        .into_iter()
+        .map(|(source, (all, captured))| SourceShare {
+            source,
+            launches: all,
+            captured,
+            share: share(all, launches),
+        })
+        .collect();
+    sources.sort_by_key(|source| Reverse(source.launches));
+    sources
+}
+
+fn threads(threads: Vec<ThreadPace>) -> Vec<ThreadLaunches> {
+    let threads = threads.into_iter();
+    threads
+        .filter(|thread| thread.launches.launches + thread.launches.graph_launches > 0)
+        .map(|thread| ThreadLaunches {
+            pid: thread.pid,
+            tid: thread.tid,
+            pace: thread.launches,
+            waits_after_launches: thread
+                .waits
+                .after_few
+                .and(thread.waits.after_many)
+                .and(thread.waits.after_graph),
+        })
+        .collect()
 }
 
 #[expect(clippy::cast_precision_loss, reason = "a share needs no 53 bits")]

@@ -3,8 +3,11 @@
 use std::io::{self, Write};
 
 use super::{KernelShare, LaunchReport};
+use crate::findings;
 use crate::report::{Distribution, GraphLaunches, Kernel, Percentiles};
-use crate::text::{Align, Cell, Colour, Page, Table, Tone, count, counted, duration, kernel_name};
+use crate::text::{
+    Align, Cell, Colour, Page, Table, Tone, count, counted, duration, kernel_name, percent,
+};
 
 /// Most kernels and graphs that are listed.
 const ROWS: usize = 40;
@@ -15,8 +18,13 @@ const MODULE: usize = 16;
 /// Writes the launches.
 pub fn write(report: &LaunchReport, colour: Colour, output: &mut dyn Write) -> io::Result<()> {
     let mut page = Page::new(output, colour);
+    if !report.findings.is_empty() {
+        findings::section(&report.findings, report.start_ns, &mut page)?;
+    }
     summary(report, &mut page)?;
     functions(report, &mut page)?;
+    sources(report, &mut page)?;
+    threads(report, &mut page)?;
     kernels(&report.kernels, &mut page)?;
     graphs(&report.graphs, &mut page)
 }
@@ -91,6 +99,73 @@ fn functions(report: &LaunchReport, page: &mut Page<'_>) -> io::Result<()> {
         ]);
     }
     table.write(page)
+}
+
+fn sources(report: &LaunchReport, page: &mut Page<'_>) -> io::Result<()> {
+    if report.sources.is_empty() {
+        return Ok(());
+    }
+    page.section("By maker of the kernel, as its name and file tell")?;
+    let mut table = Table::new([
+        ("maker", Align::Left),
+        ("launches", Align::Right),
+        ("share", Align::Right),
+        ("captured", Align::Right),
+    ]);
+    for source in &report.sources {
+        table.row([
+            source.source.name().into(),
+            count(source.launches).into(),
+            format!("{:.1} %", source.share * 100.0).into(),
+            count(source.captured).into(),
+        ]);
+    }
+    table.write(page)
+}
+
+fn threads(report: &LaunchReport, page: &mut Page<'_>) -> io::Result<()> {
+    if report.threads.is_empty() {
+        return Ok(());
+    }
+    page.section("By thread: launches that follow each other within 1 ms")?;
+    let mut table = Table::new([
+        ("pid", Align::Right),
+        ("thread", Align::Right),
+        ("launches", Align::Right),
+        ("in a row", Align::Right),
+        ("for", Align::Right),
+        ("of", Align::Right),
+        ("every", Align::Right),
+        ("call p50", Align::Right),
+        ("small", Align::Right),
+    ]);
+    for thread in report.threads.iter().take(ROWS) {
+        let pace = &thread.pace;
+        let span = pace.launched_from_ns.zip(pace.launched_to_ns);
+        let time = |ns: Option<u64>| ns.map_or_else(Cell::unknown, |ns| duration(ns).into());
+        table.row([
+            Cell::pid(thread.pid),
+            Cell::pid(thread.tid),
+            count(pace.launches).into(),
+            count(pace.back_to_back.calls).into(),
+            duration(pace.back_to_back.total_ns).into(),
+            time(span.map(|(from, to)| to.saturating_sub(from))),
+            time(pace.interval_ns.map(|interval| interval.p50)),
+            time(pace.call_ns.map(|call| call.percentiles.p50)),
+            if pace.grids == 0 {
+                Cell::unknown()
+            } else {
+                format!("{} %", percent(pace.small_grids, pace.grids)).into()
+            },
+        ]);
+    }
+    table.write(page)?;
+    page.more(report.threads.len(), ROWS, "thread")?;
+    page.paragraph(
+        "Small: grids of fewer than 64 blocks. Captured launches are left out. A launch call's own \
+         time is known with --launch-returns.",
+        Tone::Faint,
+    )
 }
 
 fn kernels(kernels: &[KernelShare], page: &mut Page<'_>) -> io::Result<()> {

@@ -4,12 +4,12 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use agent_common::ApiId;
-use ledger::{Ledger, MemoryKind, ProcessKey, concerns_memory};
+use ledger::{Ledger, MemoryKind, Moment, ProcessKey, concerns_memory};
 use trace::{Event, EventBatch, Fact, Kind, fact};
 
 use super::report::{Device, Held, Holder, Kinds, Pool, Process, Recording, Report, SCHEMA, Torch};
 use super::timeline::Timeline;
-use crate::selection::Time;
+use crate::selection::{Selection, Time};
 
 /// Most identities of devices that are kept.
 const IDENTITIES: usize = 65_536;
@@ -17,11 +17,22 @@ const IDENTITIES: usize = 65_536;
 /// Processes that have ended of which a [`Collector::live`] keeps how they were.
 const ENDED: usize = 64;
 
+/// Where the events are that come, in the time that was asked for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Phase {
+    #[default]
+    Before,
+    Within,
+    /// Only what they say of losses counts.
+    After,
+}
+
 /// Takes the events of a recording, or of a running agent, in order of `seq`, and makes a
 /// [`Report`]. A copy of one that goes on makes the report of that moment.
 #[derive(Clone, Debug, Default)]
 pub struct Collector {
     at: Option<Time>,
+    selection: Selection,
     /// Whether it runs on for ever: what concerns processes that ended is forgotten in time.
     is_live: bool,
     ledger: Ledger,
@@ -30,8 +41,7 @@ pub struct Collector {
     /// By process id and ordinal.
     uuids: BTreeMap<(u32, i32), String>,
     recording: Recording,
-    /// Events after the moment that was asked for: only what they say of losses counts.
-    is_past: bool,
+    phase: Phase,
     accounts_seen: bool,
     timeline: Option<Timeline>,
     /// Processes that ended, as they were right before.
@@ -46,6 +56,13 @@ impl Collector {
             timeline: timeline.then(Timeline::default),
             ..Self::default()
         }
+    }
+
+    /// Only the selected part: processes that end before it are left out, peaks and curves begin
+    /// with it, and processes that go on are shown as they are at its end.
+    #[must_use]
+    pub fn select(self, selection: Selection) -> Self {
+        Self { selection, ..self }
     }
 
     /// For a running agent: of processes that ended, the last ones are kept.
@@ -129,18 +146,22 @@ impl Collector {
         let moment = moment_of(event, fact.as_ref());
         if let Some(moment) = moment {
             let at = self.at.map(|at| at.after(start));
-            self.is_past = self.is_past || at.is_some_and(|at| moment > at);
-            if !self.is_past {
+            let to = self.selection.to.map(|to| to.after(start));
+            if at.is_some_and(|at| moment > at) || to.is_some_and(|to| moment >= to) {
+                self.phase = Phase::After;
+            }
+            self.enter_window(event, moment, start);
+            if self.phase != Phase::After {
                 let end = self.recording.end_ns.get_or_insert(moment);
                 *end = moment.max(*end);
             }
         }
-        if self.is_past {
+        if self.phase == Phase::After {
             return;
         }
         if let Some(process) = self.ledger.about_to_end(event) {
             let key = process.key();
-            if self.at.is_none() {
+            if self.at.is_none() && self.phase == Phase::Within {
                 let ended = self.process(process, event.timestamp);
                 self.ended.push((key, ended));
             }
@@ -152,8 +173,21 @@ impl Collector {
             }
         }
         self.ledger.apply(event);
-        if let (Some(timeline), Some(moment)) = (&mut self.timeline, moment) {
+        if let (Some(timeline), Some(moment), true) =
+            (&mut self.timeline, moment, self.phase == Phase::Within)
+        {
             timeline.note(&self.ledger, event.pid, moment, start);
+        }
+    }
+
+    /// Peaks are those of the selected time.
+    fn enter_window(&mut self, event: &Event, moment: u64, start: u64) {
+        let from = self.selection.from.map(|from| from.after(start));
+        if self.phase == Phase::Before && from.is_none_or(|from| moment >= from) {
+            self.phase = Phase::Within;
+            if from.is_some() {
+                self.ledger.restart_peaks(Moment::of(event));
+            }
         }
     }
 
@@ -188,7 +222,9 @@ impl Collector {
         }
         let live = self.ledger.live().map(|process| self.process(process, now));
         processes.extend(live);
-        processes.retain(has_memory);
+        processes.retain(|process| {
+            self.selection.has_process(process.pid) && has_memory(process, &self.selection)
+        });
         let losses = self.ledger.losses();
         let known = |count| self.accounts_seen.then_some(count);
         let recording = Recording {
@@ -203,7 +239,13 @@ impl Collector {
             recording,
             at_ns,
             processes,
-            timeline: self.timeline.map(Timeline::finish),
+            timeline: self.timeline.map(|timeline| {
+                let mut curves = timeline.finish();
+                curves.retain(|curve| {
+                    self.selection.has_process(curve.pid) && self.selection.has_device(curve.device)
+                });
+                curves
+            }),
         }
     }
 
@@ -229,6 +271,7 @@ impl Collector {
         ordinals.extend(process.allocators().keys().copied().map(Some));
         ordinals.sort_unstable();
         ordinals.dedup();
+        ordinals.retain(|ordinal| self.selection.has_device(*ordinal));
         Process {
             pid: process.key().pid,
             incarnation: process.key().incarnation,
@@ -244,7 +287,11 @@ impl Collector {
                 .map(|ordinal| self.device(process, ordinal))
                 .filter(is_used)
                 .collect(),
-            pools: process.pools().map(pool).collect(),
+            pools: process
+                .pools()
+                .filter(|pool| self.selection.has_device(pool.device()))
+                .map(pool)
+                .collect(),
             reserved_address_bytes: process.vmm().reserved_address_bytes(),
             ended: process.ended().into(),
             unknown_frees,
@@ -268,19 +315,22 @@ impl Collector {
         let reading = device.and_then(ledger::Device::reading);
         let bytes = |kind| device.map_or(0, |device| device.of_kind(kind).bytes);
         let at_peak = |kind: MemoryKind| device.map_or(0, |device| device.at_peak(kind));
+        let known = |value: u64| process.has_returns().then_some(value);
         Device {
             device: ordinal,
             uuid: uuid.cloned(),
-            live_bytes: live.bytes,
-            live_count: live.count,
-            held_bytes: device.map_or(0, ledger::Device::held_bytes),
-            waste_bytes: device.map_or(0, ledger::Device::waste_bytes),
-            peak_bytes: peak.bytes,
+            live_bytes: known(live.bytes),
+            live_count: known(live.count),
+            held_bytes: known(device.map_or(0, ledger::Device::held_bytes)),
+            waste_bytes: known(device.map_or(0, ledger::Device::waste_bytes)),
+            peak_bytes: known(peak.bytes),
             peak_ns: (peak.bytes > 0).then_some(peak.at.timestamp),
-            by_kind: Kinds::of(bytes),
-            peak_by_kind: Kinds::of(at_peak),
+            by_kind: process.has_returns().then(|| Kinds::of(bytes)),
+            peak_by_kind: process.has_returns().then(|| Kinds::of(at_peak)),
             unattributed_bytes: reading.and_then(|reading| reading.unattributed()),
             unattributed_at_ns: reading.map(|reading| reading.at.timestamp),
+            free_bytes: reading.map(|reading| reading.free),
+            total_bytes: reading.map(|reading| reading.total),
             torch: allocator.map(Torch::of),
             holders: self.holders(process.holders(ordinal)),
         }
@@ -331,13 +381,15 @@ fn is_used(device: &Device) -> bool {
         peak_by_kind,
         unattributed_bytes,
         unattributed_at_ns: _,
+        free_bytes: _,
+        total_bytes: _,
         torch,
         holders,
     } = device;
-    *peak_bytes > 0
+    peak_bytes.is_some_and(|bytes| bytes > 0)
         || [by_kind, peak_by_kind]
             .iter()
-            .any(|kinds| **kinds != Kinds::default())
+            .any(|kinds| kinds.is_some_and(|kinds| kinds != Kinds::default()))
         || unattributed_bytes.is_some()
         || torch.is_some()
         || !holders.is_empty()
@@ -355,8 +407,10 @@ fn pool(pool: &ledger::MemoryPool) -> Pool {
     }
 }
 
-fn has_memory(process: &Process) -> bool {
-    !process.devices.is_empty() || process.unknown_frees > 0 || !process.pools.is_empty()
+fn has_memory(process: &Process, selection: &Selection) -> bool {
+    // Of an unknown block, the device is not known either.
+    let unknown_frees = process.unknown_frees > 0 && selection.devices.is_empty();
+    !process.devices.is_empty() || unknown_frees || !process.pools.is_empty()
 }
 
 /// When what an event tells had happened; `None` for rows that define or sum up something.

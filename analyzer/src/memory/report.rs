@@ -160,27 +160,32 @@ pub struct Device {
     pub device: Option<i32>,
     /// The device's UUID, where the program asked for it.
     pub uuid: Option<String>,
-    /// The process's own memory on it: device, pool and VMM.
-    pub live_bytes: u64,
+    /// The process's own memory on it: device, pool and VMM. Like what follows up to
+    /// `peak_by_kind` it is null for a process whose returns were not probed.
+    pub live_bytes: Option<u64>,
     /// How many blocks, arrays and physical memories these are.
-    pub live_count: u64,
+    pub live_count: Option<u64>,
     /// Bytes of the pages that they touch.
-    pub held_bytes: u64,
+    pub held_bytes: Option<u64>,
     /// `held_bytes - live_bytes`.
-    pub waste_bytes: u64,
+    pub waste_bytes: Option<u64>,
     /// The highest `live_bytes` until then.
-    pub peak_bytes: u64,
+    pub peak_bytes: Option<u64>,
     /// When; null while it is 0.
     pub peak_ns: Option<u64>,
     /// Live bytes by kind.
-    pub by_kind: Kinds,
+    pub by_kind: Option<Kinds>,
     /// The same at the peak.
-    pub peak_by_kind: Kinds,
+    pub peak_by_kind: Option<Kinds>,
     /// Bytes of the device that were in use when the program last asked and that no allocation
     /// of this process accounts for; null: it never asked, or the figures do not fit together.
     pub unattributed_bytes: Option<u64>,
     /// When it asked.
     pub unattributed_at_ns: Option<u64>,
+    /// Bytes of the device that were free then, all processes considered.
+    pub free_bytes: Option<u64>,
+    /// Bytes of the device.
+    pub total_bytes: Option<u64>,
     /// PyTorch's caching allocator; null: it made no report.
     pub torch: Option<Torch>,
     /// Who holds it, the most bytes first.

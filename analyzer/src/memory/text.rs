@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use ledger::MemoryKind;
 
-use super::report::{Curve, Device, Holder, Process, Report};
+use super::report::{Curve, Device, Holder, Kinds, Process, Report};
 use crate::text::{
     Align, Cell, Colour, Page, Table, Tone, bytes, count, counted, file_name, since,
 };
@@ -81,6 +81,7 @@ fn devices(process: &Process, start: Option<u64>, page: &mut Page<'_>) -> io::Re
         ("PyTorch", Align::Right),
         ("reserved", Align::Right),
     ]);
+    let known = |value: Option<u64>| value.map_or_else(Cell::unknown, |value| bytes(value).into());
     for device in &process.devices {
         let torch = |of: fn(&super::Torch) -> u64| {
             let torch = device.torch.as_ref();
@@ -88,9 +89,9 @@ fn devices(process: &Process, start: Option<u64>, page: &mut Page<'_>) -> io::Re
         };
         table.row([
             ordinal(device),
-            bytes(device.live_bytes).into(),
-            bytes(device.held_bytes).into(),
-            bytes(device.peak_bytes).into(),
+            known(device.live_bytes),
+            known(device.held_bytes),
+            known(device.peak_bytes),
             device
                 .peak_ns
                 .map_or_else(Cell::unknown, |at| since(at, start).into()),
@@ -130,7 +131,8 @@ fn kinds(process: &Process, page: &mut Page<'_>) -> io::Result<()> {
     ]);
     for device in &process.devices {
         for kind in MemoryKind::ALL {
-            let (now, then) = (device.by_kind.get(kind), device.peak_by_kind.get(kind));
+            let of = |kinds: Option<Kinds>| kinds.map_or(0, |kinds| kinds.get(kind));
+            let (now, then) = (of(device.by_kind), of(device.peak_by_kind));
             if now > 0 || then > 0 {
                 let apart = if kind.is_own_device_memory() {
                     ""

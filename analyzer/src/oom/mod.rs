@@ -128,22 +128,8 @@ impl Collector {
         if !has_logs {
             let rest: Vec<recorded::Recorded> = recorded.into_iter().flatten().collect();
             let had_recording = !rest.is_empty();
-            for recorded in rest {
-                let mut facts = Facts::default();
-                recorded.add_to(&mut facts);
-                let mut sources = vec!["recording"];
-                let device = u32::try_from(recorded.device).ok();
-                if let Some(snapshot) = snapshot
-                    && snapshotted::add(snapshot, device, &mut facts)
-                {
-                    sources.push("snapshot");
-                }
-                messages.push(OutOfMemory {
-                    pid: Some(recorded.pid),
-                    at_ns: Some(recorded.at_ns()),
-                    ..out_of_memory(device, &facts, sources)
-                });
-            }
+            let rest = rest.iter().map(|recorded| alone(recorded, snapshot));
+            messages.extend(rest);
             if !had_recording && let Some(snapshot) = snapshot {
                 for (device, mut facts) in snapshotted::alone(snapshot) {
                     snapshotted::add(snapshot, Some(device), &mut facts);
@@ -155,6 +141,33 @@ impl Collector {
             schema: SCHEMA,
             messages,
         }
+    }
+}
+
+/// The times that memory ran out in a process, judged by what a recording alone tells.
+pub(crate) fn recorded_in(process: &ledger::Process) -> Vec<OutOfMemory> {
+    let recorded = recorded::of_process(process);
+    recorded
+        .iter()
+        .map(|recorded| alone(recorded, None))
+        .collect()
+}
+
+/// What a recording has, and no message tells.
+fn alone(recorded: &recorded::Recorded, snapshot: Option<&Snapshot>) -> OutOfMemory {
+    let mut facts = Facts::default();
+    recorded.add_to(&mut facts);
+    let mut sources = vec!["recording"];
+    let device = u32::try_from(recorded.device).ok();
+    if let Some(snapshot) = snapshot
+        && snapshotted::add(snapshot, device, &mut facts)
+    {
+        sources.push("snapshot");
+    }
+    OutOfMemory {
+        pid: Some(recorded.pid),
+        at_ns: Some(recorded.at_ns()),
+        ..out_of_memory(device, &facts, sources)
     }
 }
 

@@ -37,7 +37,7 @@ impl Collector {
     }
 }
 
-fn of_process(process: &ledger::Process) -> Vec<Recorded> {
+pub(super) fn of_process(process: &ledger::Process) -> Vec<Recorded> {
     let pid = process.key().pid;
     process
         .allocators()

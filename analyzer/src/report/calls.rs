@@ -241,7 +241,7 @@ impl Direction {
 
 impl Durations {
     /// `None` where nothing was counted.
-    pub(super) fn of(histogram: &Histogram) -> Option<Self> {
+    pub(crate) fn of(histogram: &Histogram) -> Option<Self> {
         Some(Self {
             percentiles: histogram.percentiles()?,
             total: histogram.total(),
@@ -250,7 +250,7 @@ impl Durations {
 }
 
 /// Whether calls of this effect take memory.
-fn is_allocation(effect: Effect) -> bool {
+pub(crate) fn is_allocation(effect: Effect) -> bool {
     matches!(
         effect,
         Effect::DeviceAlloc

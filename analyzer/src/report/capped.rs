@@ -7,7 +7,7 @@ use std::hash::Hash;
 /// Values by key. Keys come from a file: those beyond the limit share one value, so that a
 /// file with a new key in each row does not take all memory.
 #[derive(Debug)]
-pub(super) struct Capped<K, V> {
+pub(crate) struct Capped<K, V> {
     values: HashMap<K, V>,
     limit: usize,
     others: Option<V>,
@@ -15,7 +15,7 @@ pub(super) struct Capped<K, V> {
 
 impl<K: Eq + Hash + Ord, V> Capped<K, V> {
     /// For at most `limit` keys.
-    pub(super) fn new(limit: usize) -> Self {
+    pub(crate) fn new(limit: usize) -> Self {
         Self {
             values: HashMap::new(),
             limit,
@@ -25,7 +25,7 @@ impl<K: Eq + Hash + Ord, V> Capped<K, V> {
 
     /// The value of `key`, or that of all keys beyond the limit.
     #[inline]
-    pub(super) fn entry(&mut self, key: K, new: impl FnOnce() -> V) -> &mut V {
+    pub(crate) fn entry(&mut self, key: K, new: impl FnOnce() -> V) -> &mut V {
         let is_full = self.values.len() >= self.limit;
         match self.values.entry(key) {
             Entry::Occupied(known) => known.into_mut(),
@@ -35,7 +35,7 @@ impl<K: Eq + Hash + Ord, V> Capped<K, V> {
     }
 
     /// All values, by key; `None` is the key of what was beyond the limit.
-    pub(super) fn into_sorted(self) -> Vec<(Option<K>, V)> {
+    pub(crate) fn into_sorted(self) -> Vec<(Option<K>, V)> {
         let values = self
             .values
             .into_iter()

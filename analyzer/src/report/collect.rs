@@ -13,7 +13,11 @@ use super::launches::LaunchTable;
 use super::life::ProcessTable;
 use super::memory::MemoryBooks;
 use super::row::Row;
+use super::sampled::Windows;
 use super::{Gap, Hold, OpenCall, Recording, Report, SCHEMA, Segment, Untraced, Window};
+use crate::failures;
+use crate::findings::{self, Figures};
+use crate::host;
 use crate::selection::Selection;
 use crate::wall_clock;
 
@@ -46,6 +50,7 @@ pub const COLUMNS: &[&str] = &[
     "device_total",
     "flags",
     "kernel",
+    "caller",
     "allocated",
     "reserved",
     "text",
@@ -67,13 +72,19 @@ pub struct Collector {
     end: u64,
     events: u64,
     complete: bool,
+    /// Of the first recording, where there are several.
     settings: Option<Settings>,
+    /// Whether one of them does not have the calls that concern memory.
+    is_without_memory: bool,
     segment: Option<Segment>,
+    windows: Windows,
     /// The one nearest to the start.
     clock: Option<Clock>,
     calls: CallTable,
     launches: LaunchTable,
+    host: host::Collector,
     memory: MemoryBooks,
+    failures: failures::Collector,
     processes: ProcessTable,
     books: Books,
     in_flight: Vec<OpenCall>,
@@ -95,11 +106,15 @@ impl Collector {
             events: 0,
             complete: false,
             settings: None,
+            is_without_memory: false,
             segment: None,
+            windows: Windows::default(),
             clock: None,
             calls: CallTable::new(),
             launches: LaunchTable::new(),
+            host: host::Collector::new(),
             memory: MemoryBooks::default(),
+            failures: failures::Collector::default(),
             processes: ProcessTable::default(),
             books: Books::new(),
             in_flight: Vec::new(),
@@ -144,11 +159,15 @@ impl Collector {
             events,
             complete,
             settings,
+            is_without_memory: _,
             segment,
+            windows,
             clock,
             calls,
             launches,
+            host,
             memory,
+            failures,
             processes,
             books,
             mut in_flight,
@@ -171,13 +190,16 @@ impl Collector {
             } => (true, false),
         };
         let complete = complete && is_whole;
+        let sampled = windows.finish(settings.as_ref());
         let (lost, accounts) = books.finish(complete);
         let (calls, allocations, copies, waits) = calls.finish();
+        let (failures, refusals) = failures.finish(|id| launches.kernel_name(id));
         let (launches, kernels, graph_launches) = launches.finish();
-        let memory = memory.finish(&selection);
+        let memory = memory.finish(&selection, to.map_or(end, |to| to.min(end)));
         let processes = processes.finish(&memory.doubts);
-        Report {
+        let mut report = Report {
             schema: SCHEMA,
+            findings: Vec::new(),
             recording: Recording {
                 events,
                 lost,
@@ -190,14 +212,21 @@ impl Collector {
                     .and_then(|(start, clock)| wall_clock::utc(start, &clock)),
                 settings,
                 segment,
+                sampled,
             },
             window: Window {
                 from_ns: selection.from.map(|_| from),
                 to_ns: to,
                 pids: selection.pids,
+                devices: selection.devices,
             },
             calls,
             memory: memory.memory,
+            growth: memory.growth,
+            sleeps: memory.sleeps,
+            failures,
+            refusals,
+            out_of_memory: memory.out_of_memory,
             allocations,
             launches,
             kernels,
@@ -211,14 +240,19 @@ impl Collector {
             untraced: untraced.into_iter().collect(),
             gaps,
             holds,
-        }
+            host: host.finish(),
+            fragmentation: memory.fragmentation,
+        };
+        report.findings = findings::of(Figures { report: &report });
+        report
     }
 
     fn begin(&mut self, timestamp: u64) {
         self.start = Some(timestamp);
         self.from = self.selection.from.map_or(0, |from| from.after(timestamp));
         self.to = self.selection.to.map(|to| to.after(timestamp));
-        self.memory = MemoryBooks::new(self.from);
+        // A segment repeats facts from long before.
+        self.memory = MemoryBooks::new(self.from.max(timestamp), &self.selection);
     }
 
     /// A row about a call.
@@ -238,6 +272,9 @@ impl Collector {
         if !self.is_before_end(entered) {
             return;
         }
+        if !self.selection.has_device(row.device()) {
+            return;
+        }
         match kind {
             // Still going on in the window, whenever it began.
             Kind::InFlight => self.in_flight.push(OpenCall::of(&row.event())),
@@ -247,6 +284,8 @@ impl Collector {
             Kind::Call if entered >= self.from => {
                 let host = (api.effect == Effect::Copy).then(|| self.host_side(row));
                 self.calls.call(id, api.effect, row, host.flatten());
+                self.host.call(id, api, row, host.flatten());
+                self.failures.call(id, api.effect, row);
                 if api.effect == Effect::Launch {
                     self.launches.launch(id, row);
                 } else if api.effect == Effect::GraphLaunch {
@@ -274,6 +313,7 @@ impl Collector {
                 | Fact::Exit
                 | Fact::Vanished
                 | Fact::Gap(_)
+                | Fact::TorchSampled
                 | Fact::Checkpoint { .. }
         );
         if concerns_memory && self.is_before_end(now) {
@@ -288,6 +328,7 @@ impl Collector {
             Fact::Exit => {
                 if self.selection.has_process(pid) {
                     self.processes.ended(pid, now);
+                    self.failures.ended(pid);
                 }
             }
             Fact::Kernel(kernel) => self.launches.kernel_named(kernel),
@@ -302,20 +343,38 @@ impl Collector {
                     self.holds.push(Hold::of(duration, pid, now));
                 }
             }
-            Fact::Settings(settings) => self.settings = Some(settings),
+            Fact::Settings(settings) => self.set(settings),
             Fact::Account(account) => self.books.account(account),
             Fact::RecursionMisses { count } => self.books.recursion_misses(count),
-            Fact::End => self.complete = true,
+            Fact::End => {
+                self.complete = true;
+                self.books.part_ended();
+            }
             Fact::Module(module) => self.untraced.extend(Untraced::in_module(module)),
-            Fact::Segment(segment) => self.segment = Some(Segment::of(&segment)),
+            Fact::Segment(segment) => {
+                let last = segment.number;
+                self.segment.get_or_insert(Segment::of(&segment)).last = last;
+            }
             Fact::Unwritten(unwritten) => self.books.unwritten(&unwritten),
+            Fact::Caller(caller) => {
+                self.memory.caller(caller.clone());
+                self.host.caller(caller);
+            }
+            Fact::Window(window) => self.windows.add(window),
             Fact::Exec
             | Fact::Vanished
             | Fact::Fork { .. }
             | Fact::Device(_)
-            | Fact::Caller(_)
+            | Fact::TorchSampled
             | Fact::Checkpoint { .. } => {}
         }
+    }
+
+    /// How a recorder was set.
+    fn set(&mut self, settings: Settings) {
+        self.books.part_began();
+        self.is_without_memory |= !settings.events.iter().any(|name| name == "memory");
+        self.settings.get_or_insert(settings);
     }
 
     fn is_before_end(&self, moment: u64) -> bool {
@@ -329,11 +388,7 @@ impl Collector {
             Some(DEVICE_TO_HOST) => row.address(),
             Some(_) | None => return None,
         };
-        let sees_memory = self
-            .settings
-            .as_ref()
-            .is_some_and(|settings| settings.events.iter().any(|name| name == "memory"));
-        if !sees_memory {
+        if self.settings.is_none() || self.is_without_memory {
             return Some(HostMemory::Unknown);
         }
         let size = row.size().unwrap_or(1);

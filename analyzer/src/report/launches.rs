@@ -146,6 +146,11 @@ impl LaunchTable {
         known.handle = handle;
     }
 
+    /// The name of a kernel, as far as it is known.
+    pub(super) fn kernel_name(&self, id: u32) -> Option<String> {
+        self.names.get(&id)?.name.clone()
+    }
+
     /// [`super::Report::launches`], [`super::Report::kernels`] and
     /// [`super::Report::graph_launches`].
     pub(super) fn finish(self) -> (Vec<Launches>, Vec<Kernel>, Vec<GraphLaunches>) {

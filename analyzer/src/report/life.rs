@@ -33,7 +33,7 @@ impl ProcessTable {
             pid,
             namespace_pid,
             start_time,
-            parent: _,
+            parent,
             exe,
             title,
             command: _,
@@ -41,6 +41,7 @@ impl ProcessTable {
             visible_devices: _,
             container: _,
             pod_uid: _,
+            entry_only,
         } = told;
         // It may be another process with the same id, whose calls are to be seen anew.
         self.last = None;
@@ -54,9 +55,11 @@ impl ProcessTable {
         }
         process.start_time = Some(start_time);
         process.namespace_pid = Some(namespace_pid);
+        process.parent.get_or_insert(parent);
         process.exe = Some(exe);
         process.title = Some(title);
         process.from_start.get_or_insert(from_start);
+        process.entry_only = entry_only;
     }
 
     /// The process ended.
@@ -96,9 +99,11 @@ fn unknown_process(pid: u32) -> Process {
         pid,
         start_time: None,
         namespace_pid: None,
+        parent: None,
         exe: None,
         title: None,
         from_start: None,
+        entry_only: None,
         ended_ns: None,
         has_calls: false,
         unknown_frees: 0,

@@ -3,14 +3,20 @@
 use std::collections::BTreeMap;
 
 use ledger::{HostMemory, Ledger, Moment, ProcessKey};
-use trace::Event;
+use trace::{Event, fact};
 
 use super::{Memory, TorchMemory};
+use crate::fragmentation::{self, Watch};
+use crate::growth::{self, Growth, Sleep};
 use crate::memory::Kinds;
+use crate::oom::{self, OutOfMemory};
 use crate::selection::Selection;
 
 /// Most processes that ended whose last reports of PyTorch's allocator are kept.
 const ENDED: usize = 1024;
+
+/// Most times that memory ran out in processes that ended.
+const OUT_OF_MEMORY: usize = 4096;
 
 /// The ledger, and what it forgets at the end of a process.
 #[derive(Debug, Default)]
@@ -21,6 +27,12 @@ pub(super) struct MemoryBooks {
     is_in_window: bool,
     /// What PyTorch reported last in processes that ended.
     torch: BTreeMap<(ProcessKey, i32), TorchMemory>,
+    /// What `fragmentation` says of processes, and what it needs for it.
+    watch: Watch,
+    ended: Vec<fragmentation::Process>,
+    growth: growth::Collector,
+    /// Of processes that ended.
+    out_of_memory: Vec<OutOfMemory>,
 }
 
 /// What makes a process's totals doubtful.
@@ -34,15 +46,21 @@ pub(super) struct Doubts {
 /// What is known of memory, by process.
 pub(super) struct Outcome {
     pub(super) memory: Vec<Memory>,
+    /// What `fragmentation` says of the selected processes, without segments and blocks.
+    pub(super) fragmentation: Vec<fragmentation::Process>,
+    pub(super) growth: Vec<Growth>,
+    pub(super) sleeps: Vec<Sleep>,
+    pub(super) out_of_memory: Vec<OutOfMemory>,
     /// By process id and start time.
     pub(super) doubts: BTreeMap<(u32, Option<u64>), Doubts>,
 }
 
 impl MemoryBooks {
     /// No memory. Peaks are those from `from` (ns of `CLOCK_MONOTONIC`) on.
-    pub(super) fn new(from: u64) -> Self {
+    pub(super) fn new(from: u64, selection: &Selection) -> Self {
         Self {
             from,
+            watch: Watch::of(selection.clone()),
             ..Self::default()
         }
     }
@@ -52,21 +70,45 @@ impl MemoryBooks {
         if !self.is_in_window && moment >= self.from {
             self.is_in_window = true;
             self.ledger.restart_peaks(Moment::of(event));
+            self.growth.restart(&self.ledger, moment);
         }
-        if let Some(process) = self.ledger.about_to_end(event)
-            && self.torch.len() < ENDED
-        {
-            for (&device, allocator) in process.allocators() {
-                let torch = TorchMemory::of(allocator);
-                self.torch.insert((process.key(), device), torch);
+        if let Some(process) = self.ledger.about_to_end(event) {
+            if self.torch.len() < ENDED {
+                for (&device, allocator) in process.allocators() {
+                    let torch = TorchMemory::of(allocator);
+                    self.torch.insert((process.key(), device), torch);
+                }
             }
+            if self.is_in_window {
+                self.growth.about_to_end(process, moment);
+                let room = OUT_OF_MEMORY.saturating_sub(self.out_of_memory.len());
+                let ran_out = oom::recorded_in(process);
+                self.out_of_memory.extend(ran_out.into_iter().take(room));
+            }
+            if self.ended.len() < ENDED {
+                let (limits, now) = (self.ledger.limits(), event.timestamp);
+                let state = self
+                    .watch
+                    .process(process, limits, None, now, Some("ended"));
+                self.ended
+                    .extend(state.map(fragmentation::Process::summed_up));
+            }
+            self.watch.ended(process);
         }
+        self.watch.event(event);
         let checkpoints = self.ledger.checkpoints();
         self.ledger.apply(event);
         if self.ledger.checkpoints() > checkpoints {
-            // What it tells of is from before: the peaks begin with what is live now.
-            self.ledger.restart_peaks(Moment::of(event));
+            self.growth.resume(&self.ledger, moment);
+        } else if self.is_in_window {
+            self.growth.note(&self.ledger, event, moment);
         }
+    }
+
+    /// The file of a call site.
+    pub(super) fn caller(&mut self, caller: fact::Caller) {
+        self.watch.caller(&caller);
+        self.growth.caller(caller);
     }
 
     /// What the host memory of a copy is to the device.
@@ -79,7 +121,26 @@ impl MemoryBooks {
     }
 
     /// The memory of the selected processes.
-    pub(super) fn finish(self, selection: &Selection) -> Outcome {
+    pub(super) fn finish(self, selection: &Selection, end: u64) -> Outcome {
+        let live = self.ledger.live().filter_map(|process| {
+            let limits = self.ledger.limits();
+            let state = self.watch.process(process, limits, None, end, None)?;
+            Some(state.summed_up())
+        });
+        let mut fragmentation = self.ended;
+        fragmentation.extend(live);
+        let (mut growth, mut sleeps) = self.growth.finish(&self.ledger, end);
+        growth.retain(|growth| {
+            selection.has_process(growth.pid) && selection.has_device(growth.device)
+        });
+        sleeps.retain(|sleep| selection.has_process(sleep.pid));
+        let mut out_of_memory = self.out_of_memory;
+        out_of_memory.extend(self.ledger.live().flat_map(oom::recorded_in));
+        out_of_memory.retain(|ran_out| {
+            ran_out.at_ns.is_some_and(|at| at >= self.from)
+                && ran_out.pid.is_some_and(|pid| selection.has_process(pid))
+        });
+        out_of_memory.sort_by_key(|ran_out| ran_out.at_ns);
         let mut devices: BTreeMap<(u32, Option<u64>, Option<i32>), Memory> = BTreeMap::new();
         let mut doubts: BTreeMap<(u32, Option<u64>), Doubts> = BTreeMap::new();
         let processes = self.ledger.ended().chain(self.ledger.live());
@@ -95,12 +156,18 @@ impl MemoryBooks {
             ordinals.extend(process.allocators().keys().copied().map(Some));
             ordinals.sort_unstable();
             ordinals.dedup();
+            ordinals.retain(|ordinal| selection.has_device(*ordinal));
             for ordinal in ordinals {
                 // Programs that one process ran one after the other share a row.
                 let memory = devices
                     .entry((pid, start_time, ordinal))
-                    .or_insert_with(|| nothing(pid, start_time, ordinal));
-                if let Some(device) = process.devices().get(&ordinal) {
+                    .or_insert_with(|| unknown(pid, start_time, ordinal));
+                if process.has_returns() {
+                    memory.is_nothing_yet();
+                }
+                if let Some(device) = process.devices().get(&ordinal)
+                    && process.has_returns()
+                {
                     memory.add(device);
                 }
                 let allocator = ordinal.and_then(|ordinal| process.allocators().get(&ordinal));
@@ -115,38 +182,57 @@ impl MemoryBooks {
         }
         Outcome {
             memory: devices.into_values().collect(),
+            fragmentation,
+            growth,
+            sleeps,
+            out_of_memory,
             doubts,
         }
     }
 }
 
-fn nothing(pid: u32, start_time: Option<u64>, device: Option<i32>) -> Memory {
+fn unknown(pid: u32, start_time: Option<u64>, device: Option<i32>) -> Memory {
     Memory {
         pid,
         start_time,
         device,
-        live_bytes: 0,
-        live_blocks: 0,
-        held_bytes: 0,
-        waste_bytes: 0,
-        peak_bytes: 0,
-        ended_bytes: 0,
-        by_kind: Kinds::default(),
+        live_bytes: None,
+        live_blocks: None,
+        held_bytes: None,
+        waste_bytes: None,
+        peak_bytes: None,
+        ended_bytes: None,
+        by_kind: None,
         unattributed_bytes: None,
         torch: None,
     }
 }
 
 impl Memory {
+    /// What is not known is 0 from now on.
+    fn is_nothing_yet(&mut self) {
+        for bytes in [
+            &mut self.live_bytes,
+            &mut self.live_blocks,
+            &mut self.held_bytes,
+            &mut self.waste_bytes,
+            &mut self.peak_bytes,
+            &mut self.ended_bytes,
+        ] {
+            bytes.get_or_insert(0);
+        }
+        self.by_kind.get_or_insert_default();
+    }
+
     fn add(&mut self, device: &ledger::Device) {
-        self.live_bytes = device.live().bytes;
-        self.live_blocks = device.live().count;
-        self.held_bytes = device.held_bytes();
-        self.waste_bytes = device.waste_bytes();
-        self.peak_bytes = self.peak_bytes.max(device.peak().bytes);
+        self.live_bytes = Some(device.live().bytes);
+        self.live_blocks = Some(device.live().count);
+        self.held_bytes = Some(device.held_bytes());
+        self.waste_bytes = Some(device.waste_bytes());
+        self.peak_bytes = self.peak_bytes.max(Some(device.peak().bytes));
         let ended = device.ended().implicit.bytes;
-        self.ended_bytes = self.ended_bytes.saturating_add(ended);
-        self.by_kind = Kinds::of(|kind| device.of_kind(kind).bytes);
+        self.ended_bytes = Some(self.ended_bytes.unwrap_or(0).saturating_add(ended));
+        self.by_kind = Some(Kinds::of(|kind| device.of_kind(kind).bytes));
         let reading = device.reading();
         self.unattributed_bytes = reading.and_then(|reading| reading.unattributed());
     }

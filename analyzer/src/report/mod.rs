@@ -6,12 +6,13 @@
 
 mod accounts;
 mod calls;
-mod capped;
+pub(crate) mod capped;
 mod collect;
 mod launches;
 mod life;
 mod memory;
-mod row;
+pub(crate) mod row;
+mod sampled;
 mod shapes;
 
 use std::collections::BTreeMap;
@@ -20,9 +21,21 @@ use agent_common::Layer;
 use serde::{Serialize, Serializer};
 use trace::fact::{self, Settings};
 
+use crate::fragmentation;
+use crate::host::Host;
+
+use crate::failures::{Failure, Refusals};
+use crate::findings::Finding;
+use crate::growth::{Growth, Sleep};
+pub(crate) use calls::is_allocation;
+pub(crate) use capped::Capped;
+
 pub use crate::histogram::{Bucket, Distribution, Percentiles};
 pub use crate::memory::{Kinds, Torch as TorchMemory};
+use crate::oom::OutOfMemory;
 pub use collect::{COLUMNS, Collector};
+pub(crate) use row::Row;
+pub use sampled::Sampled;
 
 /// Name and version of the JSON. The version changes when a key goes or changes its meaning;
 /// new keys may come without.
@@ -33,6 +46,8 @@ pub const SCHEMA: &str = "cudasnoop.report/1";
 pub struct Report {
     /// [`SCHEMA`].
     pub schema: &'static str,
+    /// What it means, the most urgent first.
+    pub findings: Vec<Finding>,
     /// The recording as a whole.
     pub recording: Recording,
     /// What part of it all else is about.
@@ -41,6 +56,21 @@ pub struct Report {
     pub calls: Vec<Calls>,
     /// Device memory by process and device.
     pub memory: Vec<Memory>,
+    /// How memory went over time, as `leaks` shows it.
+    #[serde(skip)]
+    pub growth: Vec<Growth>,
+    /// Stretches in which a program gave physical memory back and kept its addresses, likewise.
+    #[serde(skip)]
+    pub sleeps: Vec<Sleep>,
+    /// Calls that failed, as `errors` shows them.
+    #[serde(skip)]
+    pub failures: Vec<Failure>,
+    /// Allocations that found no memory, likewise.
+    #[serde(skip)]
+    pub refusals: Vec<Refusals>,
+    /// When PyTorch ran out of memory, as `oom` judges it.
+    #[serde(skip)]
+    pub out_of_memory: Vec<OutOfMemory>,
     /// Allocations of device memory, all functions and processes together.
     pub allocations: Allocations,
     /// Kernel launches by function.
@@ -67,6 +97,13 @@ pub struct Report {
     pub gaps: Vec<Gap>,
     /// Times for which a process was stopped while probes were attached.
     pub holds: Vec<Hold>,
+    /// How the host drove the device: `launches`, `transfers` and `syncs` have it in their JSON.
+    #[serde(skip)]
+    pub host: Host,
+    /// The memory of each process at its end, or that of the window: what `fragmentation` says,
+    /// without segments and blocks.
+    #[serde(skip)]
+    pub fragmentation: Vec<fragmentation::Process>,
 }
 
 /// The recording as a whole, whatever part of it was selected.
@@ -88,8 +125,11 @@ pub struct Recording {
     pub started: Option<String>,
     /// How the recorder was set.
     pub settings: Option<Settings>,
-    /// Where it stands in a rolling recording; `None`: it is no segment of one.
+    /// Where it stands in a rolling recording, or the first segment of several does; `None`: it is
+    /// no segment of one.
     pub segment: Option<Segment>,
+    /// Families that were traced in windows alone; `None`: all was traced all the time.
+    pub sampled: Option<Sampled>,
 }
 
 /// Where a segment stands in a rolling recording.
@@ -99,6 +139,8 @@ pub struct Segment {
     pub number: u64,
     /// Events of all segments before it.
     pub events_before: u64,
+    /// The number of the last segment, where several were read.
+    pub last: u64,
 }
 
 impl Segment {
@@ -113,6 +155,7 @@ impl Segment {
         Self {
             number,
             events_before,
+            last: number,
         }
     }
 }
@@ -167,6 +210,8 @@ pub struct Window {
     pub to_ns: Option<u64>,
     /// Only these processes; empty: all.
     pub pids: Vec<u32>,
+    /// Only these devices, by ordinal; empty: all.
+    pub devices: Vec<i32>,
 }
 
 /// The reported calls of one function.
@@ -212,20 +257,21 @@ pub struct Memory {
     pub start_time: Option<u64>,
     /// Device ordinal as the process counts; `None` where unknown.
     pub device: Option<i32>,
-    /// The process's own memory on it, allocated and not freed: device, pool and VMM.
-    pub live_bytes: u64,
+    /// The process's own memory on it, allocated and not freed: device, pool and VMM. Like what
+    /// follows up to `by_kind` it is `None` for a process whose returns were not probed.
+    pub live_bytes: Option<u64>,
     /// How many blocks, arrays and physical memories these are.
-    pub live_blocks: u64,
+    pub live_blocks: Option<u64>,
     /// Bytes of the pages that they touch.
-    pub held_bytes: u64,
+    pub held_bytes: Option<u64>,
     /// `held_bytes - live_bytes`.
-    pub waste_bytes: u64,
+    pub waste_bytes: Option<u64>,
     /// Most bytes that were live at once in the window.
-    pub peak_bytes: u64,
+    pub peak_bytes: Option<u64>,
     /// Bytes that were live when the process, its program or a context ended.
-    pub ended_bytes: u64,
+    pub ended_bytes: Option<u64>,
     /// Live bytes by kind.
-    pub by_kind: Kinds,
+    pub by_kind: Option<Kinds>,
     /// Bytes of the device that were in use when the program last asked and that no allocation
     /// of this process accounts for; `None`: it never asked, or the figures do not fit together.
     pub unattributed_bytes: Option<u64>,
@@ -349,12 +395,17 @@ pub struct Process {
     pub start_time: Option<u64>,
     /// Process id in its own namespace.
     pub namespace_pid: Option<u32>,
+    /// Its parent when it was first seen.
+    pub parent: Option<u32>,
     /// Its executable.
     pub exe: Option<String>,
     /// Its title.
     pub title: Option<String>,
     /// Whether it was traced from before its first CUDA call on.
     pub from_start: Option<bool>,
+    /// Why its calls were probed at entry alone, so that results, durations and memory are not known;
+    /// `None`: they were not, or nobody told.
+    pub entry_only: Option<String>,
     /// When its end was recorded, ns of `CLOCK_MONOTONIC`; `None` if it was not.
     pub ended_ns: Option<u64>,
     /// Whether the recording has a call of it.

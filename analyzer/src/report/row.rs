@@ -6,102 +6,122 @@ use trace::{Event, EventBatch, Kind};
 
 /// One row of a batch. What each method gives is what [`Event`] says of the field.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Row<'a> {
+pub(crate) struct Row<'a> {
     batch: &'a EventBatch,
     row: usize,
 }
 
 impl<'a> Row<'a> {
     /// All rows of a batch, in order.
-    pub(super) fn all(batch: &'a EventBatch) -> impl Iterator<Item = Self> {
+    pub(crate) fn all(batch: &'a EventBatch) -> impl Iterator<Item = Self> {
         (0..batch.len()).map(move |row| Self { batch, row })
     }
 
     /// All columns.
-    pub(super) fn event(self) -> Event {
+    pub(crate) fn event(self) -> Event {
         self.batch.event(self.row)
     }
 
     #[inline]
-    pub(super) fn timestamp(self) -> u64 {
+    pub(crate) fn timestamp(self) -> u64 {
         self.batch.ts()[self.row]
     }
 
     /// The last moment that the row tells of.
     #[inline]
-    pub(super) fn end(self) -> u64 {
+    pub(crate) fn end(self) -> u64 {
         self.timestamp()
             .saturating_add(self.duration().unwrap_or(0))
     }
 
     #[inline]
-    pub(super) fn duration(self) -> Option<u64> {
+    pub(crate) fn duration(self) -> Option<u64> {
         self.batch.duration().get(self.row)
     }
 
     #[inline]
-    pub(super) fn pid(self) -> u32 {
+    pub(crate) fn pid(self) -> u32 {
         self.batch.pid()[self.row]
     }
 
     #[inline]
-    pub(super) fn tid(self) -> u32 {
+    pub(crate) fn tid(self) -> u32 {
         self.batch.tid()[self.row]
     }
 
     #[inline]
-    pub(super) fn related(self) -> Option<u64> {
+    pub(crate) fn parent(self) -> Option<ApiId> {
+        self.batch.parent().get(self.row)
+    }
+
+    #[inline]
+    pub(crate) fn stream(self) -> Option<u64> {
+        self.batch.stream().get(self.row)
+    }
+
+    #[inline]
+    pub(crate) fn caller(self) -> Option<u32> {
+        self.batch.caller().get(self.row)
+    }
+
+    #[inline]
+    pub(crate) fn device(self) -> Option<i32> {
+        self.batch.device().get(self.row)
+    }
+
+    #[inline]
+    pub(crate) fn related(self) -> Option<u64> {
         self.batch.related().get(self.row)
     }
 
     #[inline]
-    pub(super) fn count(self) -> Option<u64> {
+    pub(crate) fn count(self) -> Option<u64> {
         self.batch.count().get(self.row)
     }
 
     #[inline]
-    pub(super) fn kind(self) -> Option<Kind> {
+    pub(crate) fn kind(self) -> Option<Kind> {
         self.batch.kind().get(self.row)
     }
 
     #[inline]
-    pub(super) fn api(self) -> Option<ApiId> {
+    pub(crate) fn api(self) -> Option<ApiId> {
         self.batch.api().get(self.row)
     }
 
     #[inline]
-    pub(super) fn result(self) -> Option<i32> {
+    pub(crate) fn result(self) -> Option<i32> {
         self.batch.result().get(self.row)
     }
 
     /// Bytes, for all but PyTorch's reports: those are signed.
     #[inline]
-    pub(super) fn size(self) -> Option<u64> {
+    pub(crate) fn size(self) -> Option<u64> {
         self.signed_size().map(i64::cast_unsigned)
     }
 
     #[inline]
-    pub(super) fn signed_size(self) -> Option<i64> {
+    pub(crate) fn signed_size(self) -> Option<i64> {
         self.batch.size().get(self.row)
     }
 
     #[inline]
-    pub(super) fn address(self) -> Option<u64> {
+    pub(crate) fn address(self) -> Option<u64> {
         self.batch.address().get(self.row)
     }
 
     #[inline]
-    pub(super) fn source(self) -> Option<u64> {
+    pub(crate) fn source(self) -> Option<u64> {
         self.batch.source().get(self.row)
     }
 
     #[inline]
-    pub(super) fn copy_kind(self) -> Option<u8> {
+    pub(crate) fn copy_kind(self) -> Option<u8> {
         self.batch.copy_kind().get(self.row)
     }
 
     #[inline]
-    pub(super) fn dimensions(self) -> Option<Dimensions> {
+    pub(crate) fn dimensions(self) -> Option<Dimensions> {
         let Self { batch, row } = self;
         Some(Dimensions {
             grid: [
@@ -118,21 +138,21 @@ impl<'a> Row<'a> {
     }
 
     #[inline]
-    pub(super) fn handle(self) -> Option<u64> {
+    pub(crate) fn handle(self) -> Option<u64> {
         self.batch.handle().get(self.row)
     }
 
     #[inline]
-    pub(super) fn kernel(self) -> Option<u32> {
+    pub(crate) fn kernel(self) -> Option<u32> {
         self.batch.kernel().get(self.row)
     }
 
     #[inline]
-    pub(super) fn flags(self) -> u32 {
+    pub(crate) fn flags(self) -> u32 {
         self.batch.flags()[self.row]
     }
 
-    pub(super) fn text(self) -> Option<&'a str> {
+    pub(crate) fn text(self) -> Option<&'a str> {
         self.batch.text().get(self.row)
     }
 }

@@ -13,7 +13,7 @@ const LENGTH: u64 = 40;
 
 /// Writes the buckets of all distributions together, one bar each; `bound` formats a bucket's
 /// bounds.
-pub(super) fn write<'a>(
+pub(crate) fn write<'a>(
     distributions: impl IntoIterator<Item = &'a Distribution>,
     bound: fn(u64) -> String,
     page: &mut Page<'_>,

@@ -26,19 +26,19 @@ pub(super) fn by_device(report: &Report, page: &mut Page<'_>) -> io::Result<()> 
         ("reserved", Align::Right),
     ]);
     for memory in &report.memory {
-        let torch = |value: Option<u64>| {
+        let bytes = |value: Option<u64>| {
             value.map_or_else(Cell::unknown, |value| units::bytes(value).into())
         };
         let device = memory.device;
         table.row([
             memory.pid.to_string().into(),
             device.map_or_else(|| Cell::from("unknown"), |device| device.to_string().into()),
-            units::bytes(memory.live_bytes).into(),
-            units::bytes(memory.held_bytes).into(),
-            units::bytes(memory.peak_bytes).into(),
-            units::bytes(memory.ended_bytes).into(),
-            torch(memory.torch.map(|torch| torch.allocated)),
-            torch(memory.torch.map(|torch| torch.reserved)),
+            bytes(memory.live_bytes),
+            bytes(memory.held_bytes),
+            bytes(memory.peak_bytes),
+            bytes(memory.ended_bytes),
+            bytes(memory.torch.map(|torch| torch.allocated)),
+            bytes(memory.torch.map(|torch| torch.reserved)),
         ]);
     }
     table.write(page)?;
@@ -60,7 +60,7 @@ fn by_kind(report: &Report, page: &mut Page<'_>) -> io::Result<()> {
     ]);
     for memory in &report.memory {
         for kind in MemoryKind::ALL {
-            let live = memory.by_kind.get(kind);
+            let live = memory.by_kind.map_or(0, |kinds| kinds.get(kind));
             if live > 0 && kind != MemoryKind::Device {
                 let device = memory.device;
                 table.row([

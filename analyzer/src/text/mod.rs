@@ -15,7 +15,9 @@ mod units;
 
 use std::io::{self, Write};
 
+use crate::findings;
 use crate::report::Report;
+pub(crate) use bars::write as bars;
 pub(crate) use launches::{file_name, kernel_name};
 pub(crate) use page::Page;
 pub(crate) use style::Tone;
@@ -23,11 +25,12 @@ pub(crate) use table::{Align, Cell, Table};
 
 pub use style::Colour;
 pub use units::{bytes, count, duration};
-pub(crate) use units::{counted, since};
+pub(crate) use units::{bytes_bound, counted, percent, since};
 
 /// Writes the report.
 pub fn write(report: &Report, colour: Colour, output: &mut dyn Write) -> io::Result<()> {
     let mut page = Page::new(output, colour);
+    findings::section(&report.findings, report.recording.start_ns, &mut page)?;
     overview::recording(report, &mut page)?;
     overview::processes(report, &mut page)?;
     trouble::in_flight(report, &mut page)?;

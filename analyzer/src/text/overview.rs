@@ -6,7 +6,7 @@ use super::page::Page;
 use super::style::Tone;
 use super::table::{Align, Cell, Table};
 use super::units;
-use crate::report::{Account, Process, Report, Segment, Untraced, Window};
+use crate::report::{Account, Process, Report, Sampled, Segment, Untraced, Window};
 
 pub(super) fn recording(report: &Report, page: &mut Page<'_>) -> io::Result<()> {
     page.section("Recording")?;
@@ -31,6 +31,9 @@ pub(super) fn recording(report: &Report, page: &mut Page<'_>) -> io::Result<()> 
     if let Some(selected) = selected(&report.window, recording.start_ns) {
         row("selected", selected.into());
     }
+    if let Some(sampled) = &recording.sampled {
+        row("sampled", sampling(sampled, recording.duration_ns));
+    }
     row("complete", completeness(report));
     row("lost", losses(report));
     row("accounts", balance(report));
@@ -42,19 +45,32 @@ fn selected(window: &Window, start: Option<u64>) -> Option<String> {
         from_ns,
         to_ns,
         pids,
+        devices,
     } = window;
     if *window == Window::default() {
         return None;
     }
     let from = from_ns.map_or_else(|| "the start".to_owned(), |from| units::since(from, start));
     let to = to_ns.map_or_else(|| "the end".to_owned(), |to| units::since(to, start));
-    let pids: Vec<String> = pids.iter().map(u32::to_string).collect();
-    let whose = if pids.is_empty() {
-        String::new()
-    } else {
-        format!(", pid {}", pids.join(", "))
+    let only = |what: &str, which: Vec<String>| match &which[..] {
+        [] => String::new(),
+        which => format!(", {what} {}", which.join(", ")),
     };
-    Some(format!("from {from} to {to}{whose}"))
+    let pids = only("pid", pids.iter().map(u32::to_string).collect());
+    let devices = only("device", devices.iter().map(i32::to_string).collect());
+    Some(format!("from {from} to {to}{pids}{devices}"))
+}
+
+fn sampling(sampled: &Sampled, duration: Option<u64>) -> Cell {
+    let windows = units::counted(sampled.windows, "window");
+    let open = units::duration(sampled.open_ns);
+    let all = duration.map(units::duration);
+    Cell::alarm(format!(
+        "{}: traced in {windows} of {open} in all, of {}; their counts, bytes and times are those \
+         of the windows",
+        sampled.families.join(", "),
+        all.as_deref().unwrap_or("an unknown time"),
+    ))
 }
 
 fn completeness(report: &Report) -> Cell {
@@ -76,10 +92,15 @@ fn place(
     Segment {
         number,
         events_before,
+        last,
     }: Segment,
 ) -> String {
     let before = units::counted(events_before, "event");
-    format!("segment {number} of a rolling recording, {before} before it")
+    if last == number {
+        format!("segment {number} of a rolling recording, {before} before it")
+    } else {
+        format!("segments {number} to {last} of a rolling recording, {before} before")
+    }
 }
 
 fn losses(report: &Report) -> Cell {
@@ -164,6 +185,19 @@ pub(super) fn processes(report: &Report, page: &mut Page<'_>) -> io::Result<()> 
             },
             Tone::Faint,
         )?;
+    }
+    for process in &report.processes {
+        if let Some(reason) = &process.entry_only {
+            let pid = process.pid;
+            page.paragraph(
+                &format!(
+                    "Process {pid} was probed at the entry of calls alone: they are counted, and \
+                     PyTorch's reports are whole, but results, durations and memory are not \
+                     known. {reason}."
+                ),
+                Tone::Faint,
+            )?;
+        }
     }
     let late = report
         .processes

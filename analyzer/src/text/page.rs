@@ -36,19 +36,35 @@ impl<'a> Page<'a> {
 
     /// A paragraph, broken between words. Control characters are made harmless.
     pub(crate) fn paragraph(&mut self, text: &str, tone: Tone) -> io::Result<()> {
-        let text = printable(text);
-        let mut line = String::new();
-        for word in text.split(' ') {
-            if !line.is_empty() && 2 + length(&line) + 1 + length(word) > WIDTH {
-                self.line(&line, tone)?;
-                line.clear();
-            }
-            if !line.is_empty() {
-                line.push(' ');
-            }
-            line.push_str(word);
+        for line in broken(text, WIDTH - 2) {
+            self.line(&line, tone)?;
         }
-        self.line(&line, tone)
+        Ok(())
+    }
+
+    /// A paragraph beside its label, which stands `label.len()` wide before the first line.
+    pub(crate) fn labelled(
+        &mut self,
+        label: (&str, Tone),
+        text: &str,
+        tone: Tone,
+    ) -> io::Result<()> {
+        let (label, of_label) = label;
+        let margin = 2 + length(label);
+        for (number, line) in broken(text, WIDTH.saturating_sub(margin))
+            .iter()
+            .enumerate()
+        {
+            if number == 0 {
+                self.indent(2)?;
+                self.paint(label, of_label)?;
+            } else {
+                self.indent(margin)?;
+            }
+            self.paint(line, tone)?;
+            self.end_line()?;
+        }
+        Ok(())
     }
 
     /// Says that only the first `shown` of `all` things were listed, if so.
@@ -89,4 +105,21 @@ impl<'a> Page<'a> {
         self.paint(text, tone)?;
         self.end_line()
     }
+}
+
+/// The lines of a text that is broken between words into at most `width` characters.
+fn broken(text: &str, width: usize) -> Vec<String> {
+    let mut lines = Vec::new();
+    let mut line = String::new();
+    for word in printable(text).split(' ') {
+        if !line.is_empty() && length(&line) + 1 + length(word) > width {
+            lines.push(std::mem::take(&mut line));
+        }
+        if !line.is_empty() {
+            line.push(' ');
+        }
+        line.push_str(word);
+    }
+    lines.push(line);
+    lines
 }

@@ -36,6 +36,8 @@ pub(crate) enum Tone {
     Faint,
     /// What one must not overlook.
     Alarm,
+    /// What is worth a look.
+    Warning,
     Bar,
 }
 
@@ -54,6 +56,7 @@ impl fmt::Display for Painted<'_> {
             Tone::Heading => "1",
             Tone::Faint => "2",
             Tone::Alarm => "1;31",
+            Tone::Warning => "1;33",
             Tone::Bar => "36",
         };
         if colour == Colour::Off || code.is_empty() {

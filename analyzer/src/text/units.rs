@@ -15,7 +15,7 @@ pub fn bytes(value: u64) -> String {
 }
 
 /// A bound of a bucket, in bytes: `1 KiB`. Powers of two need no fractions.
-pub(super) fn bytes_bound(value: u64) -> String {
+pub(crate) fn bytes_bound(value: u64) -> String {
     bytes(value).replace(".00 ", " ").replace(".0 ", " ")
 }
 
@@ -64,6 +64,12 @@ pub fn count(value: u64) -> String {
         text.push(digit);
     }
     text
+}
+
+/// `part` of `whole` in percent, rounded down; of nothing, 0.
+pub(crate) fn percent(part: u64, whole: u64) -> u64 {
+    let percent = u128::from(part) * 100 / u128::from(whole.max(1));
+    u64::try_from(percent).unwrap_or(u64::MAX)
 }
 
 /// `count` things: `1 call`, `2 calls`.

@@ -132,6 +132,7 @@ pub(crate) fn process(pid: u32, title: &str, from_start: bool) -> Fact {
         visible_devices: None,
         container: None,
         pod_uid: None,
+        entry_only: None,
     })
 }
 
@@ -180,8 +181,11 @@ pub(crate) fn everything() -> Sample {
             .to_vec(),
         ring_bytes: 8 << 20,
         launch_returns: false,
+        max_overhead: None,
         command: None,
         pod: None,
+        boot_id: None,
+        pid_namespace: None,
     };
     sample.fact(START, 0, &Fact::Settings(settings));
     let clock = Clock {

@@ -4,8 +4,8 @@ use agent_common::flags;
 use trace::Event;
 
 use crate::{
-    AddressRange, Array, Block, MemoryKind, MemoryPool, MemoryReading, Moment, Origin, Ranged,
-    free::Taken, graph::Graph, process::Process, shared::SharedBlocks, vmm::Place,
+    AddressRange, Array, Block, Change, MemoryKind, MemoryPool, MemoryReading, Moment, Origin,
+    Ranged, free::Taken, graph::Graph, process::Process, shared::SharedBlocks, vmm::Place,
 };
 
 /// The bytes an event states; `None` for none, and for a negative number.
@@ -203,6 +203,7 @@ impl Process {
         if let Some(pool) = self.pool_of(&block) {
             pool.live.add(block.range().size());
         }
+        self.changes.push(Change::of_block(&block, false));
         self.blocks.insert(block);
     }
 
@@ -214,6 +215,7 @@ impl Process {
         if let Some(pool) = self.pool_of(block) {
             pool.live.remove(block.range().size());
         }
+        self.changes.push(Change::of_block(block, true));
         if block.kind == MemoryKind::Graph {
             self.graphs.captured.remove(&block.range().start());
         }
@@ -227,6 +229,7 @@ impl Process {
     pub(crate) fn enter_array(&mut self, array: Array) {
         self.device_mut(array.device)
             .add(MemoryKind::Device, array.extent(), array.origin.at);
+        self.changes.push(Change::of_array(&array, false));
         self.arrays.insert(array.handle, array);
     }
 
@@ -235,6 +238,7 @@ impl Process {
         if let Some(device) = self.devices.get_mut(&array.device) {
             device.remove(MemoryKind::Device, array.extent());
         }
+        self.changes.push(Change::of_array(&array, true));
         Some(array)
     }
 

@@ -8,7 +8,7 @@ use crate::{
     free::{Freeing, Taken},
     graph::Graphs,
     operation::GiveBack,
-    process::{Process, blocks::size_of},
+    process::{Freed, Process, blocks::size_of},
     vmm::Physical,
 };
 
@@ -65,6 +65,7 @@ impl Process {
             Some(0) if subject == 0 => self.counters.null_frees += 1,
             Some(0) => {
                 if let Some(taken) = begun.or_else(|| self.take_unseen(what, subject, event)) {
+                    self.note_freed(&taken);
                     self.settle(taken, |ended| &mut ended.freed);
                 }
             }
@@ -165,6 +166,34 @@ impl Process {
         self.leave(&block);
         let segment = self.release_segment_of(&block);
         Taken::Block { block, segment }
+    }
+
+    fn note_freed(&mut self, taken: &Taken) {
+        let physical = |physical: &Physical| Freed {
+            origin: physical.origin,
+            device: physical.device,
+        };
+        match taken {
+            Taken::Unknown
+            | Taken::Nothing
+            | Taken::Reservation(_)
+            | Taken::Opening { .. }
+            | Taken::Reference { ended: None, .. } => {}
+            // What is another process's was not taken here.
+            Taken::Block { block, .. } if block.kind == MemoryKind::Ipc => {}
+            Taken::Block { block, .. } => self.just_freed.push(Freed {
+                origin: block.origin,
+                device: block.device,
+            }),
+            Taken::Array(array) => self.just_freed.push(Freed {
+                origin: array.origin,
+                device: array.device,
+            }),
+            Taken::Reference {
+                ended: Some(ended), ..
+            } => self.just_freed.push(physical(ended)),
+            Taken::Mappings { ended, .. } => self.just_freed.extend(ended.iter().map(physical)),
+        }
     }
 
     /// Something is over: counts how it ended.

@@ -3,8 +3,8 @@
 use trace::Event;
 
 use crate::{
-    AddressRange, Block, CachingAllocator, Device, MemoryReading, Moment, Pool, Ranged, Segment,
-    TorchBlock, process::Process, torch::ReleasedSegment,
+    AddressRange, Block, CachingAllocator, Change, Device, MemoryReading, Moment, Pool, Ranged,
+    Segment, TorchBlock, process::Process, torch::ReleasedSegment,
 };
 
 impl Process {
@@ -69,7 +69,24 @@ impl Process {
     fn allocator_mut(&mut self, ordinal: i32) -> Option<&mut CachingAllocator> {
         let known = self.allocators.contains_key(&ordinal);
         let room = self.allocators.len() < self.limits.devices_per_process;
-        (ordinal >= 0 && (known || room)).then(|| self.allocators.entry(ordinal).or_default())
+        let sampled = self.torch_sampled;
+        (ordinal >= 0 && (known || room)).then(|| {
+            self.allocators.entry(ordinal).or_insert_with(|| {
+                let mut allocator = CachingAllocator::default();
+                if sampled {
+                    allocator.sample();
+                }
+                allocator
+            })
+        })
+    }
+
+    /// From now on not all reports are seen.
+    pub(crate) fn sample_torch(&mut self) {
+        self.torch_sampled = true;
+        for allocator in self.allocators.values_mut() {
+            allocator.sample();
+        }
     }
 
     /// The device's free memory as the program last read it; where the recorder did not know
@@ -120,8 +137,10 @@ impl Process {
         if block.segment_of.is_some() {
             return None;
         }
+        self.changes.push(Change::of_block(block, true));
         block.segment_of = Some(ordinal);
         let learnt = block.device.replace(ordinal);
+        self.changes.push(Change::of_block(block, false));
         let (kind, extent) = (block.kind, block.extent());
         let segment = Segment {
             range: block.range,

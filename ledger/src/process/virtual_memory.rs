@@ -3,7 +3,7 @@
 use trace::Event;
 
 use crate::{
-    AddressRange, MemoryKind, Moment, Origin,
+    AddressRange, Change, MemoryKind, Moment, Origin,
     device::Extent,
     free::Taken,
     process::{Process, blocks::size_of, frees::Ending},
@@ -120,6 +120,7 @@ impl Process {
             self.device_mut(physical.device)
                 .add(kind, physical.extent(), at);
         }
+        self.changes.extend(Change::of_physical(physical, false));
     }
 
     /// It does not count any more.
@@ -130,6 +131,7 @@ impl Process {
         {
             device.remove(kind, physical.extent());
         }
+        self.changes.extend(Change::of_physical(&physical, true));
         Some(physical)
     }
 

@@ -61,6 +61,8 @@ pub(crate) struct Account {
     out_of_memory: Vec<OutOfMemory>,
     out_of_memory_count: u64,
     retry: Option<AwaitedRetry>,
+    #[serde(default)]
+    sampled: bool,
 }
 
 /// PyTorch's caching allocator of one process on one device.
@@ -83,6 +85,7 @@ pub struct CachingAllocator {
     out_of_memory: Vec<OutOfMemory>,
     out_of_memory_count: u64,
     retry: Option<AwaitedRetry>,
+    sampled: bool,
 }
 
 impl CachingAllocator {
@@ -212,8 +215,24 @@ impl CachingAllocator {
             .unwrap_or(0)
     }
 
+    /// Whether its reports come in windows: totals are known, blocks are not.
+    pub const fn is_sampled(&self) -> bool {
+        self.sampled
+    }
+
+    /// From now on not all reports are seen.
+    pub(crate) fn sample(&mut self) {
+        self.sampled = true;
+        self.active = RangeMap::default();
+        self.active_bytes = 0;
+        self.retry = None;
+    }
+
     /// A block was handed out. Whatever was known to be there has been freed unseen.
     pub(crate) fn allocate(&mut self, block: TorchBlock, capacity: usize) {
+        if self.sampled {
+            return;
+        }
         for stale in self.active.evict(block.range) {
             self.forget(&stale);
         }
@@ -228,6 +247,9 @@ impl CachingAllocator {
 
     /// A block of `size` bytes was taken back.
     pub(crate) fn free(&mut self, address: u64, size: u64) {
+        if self.sampled {
+            return;
+        }
         if let Some(retry) = &mut self.retry {
             retry.freed = retry.freed.saturating_add(size);
         }
@@ -249,7 +271,7 @@ impl CachingAllocator {
     /// Takes over the totals of a report that changed `allocated` by `change` bytes.
     pub(crate) fn totals(&mut self, allocated: u64, reserved: u64, change: i64, at: Moment) {
         let expected = i128::from(self.allocated) + i128::from(change);
-        if self.reports > 0 && i128::from(allocated) != expected {
+        if self.reports > 0 && !self.sampled && i128::from(allocated) != expected {
             self.discontinuities += 1;
         }
         self.reports += 1;
@@ -337,6 +359,7 @@ impl CachingAllocator {
             out_of_memory,
             out_of_memory_count,
             retry,
+            sampled,
             active: _,
             active_bytes: _,
             segments: _,
@@ -356,6 +379,7 @@ impl CachingAllocator {
             out_of_memory: out_of_memory.clone(),
             out_of_memory_count: *out_of_memory_count,
             retry: *retry,
+            sampled: *sampled,
         }
     }
 
@@ -375,6 +399,7 @@ impl CachingAllocator {
             out_of_memory,
             out_of_memory_count,
             retry,
+            sampled,
         } = account;
         // One that names no moment that is kept would be out of bounds.
         let retry = retry.filter(|retry| retry.index < out_of_memory.len());
@@ -392,6 +417,7 @@ impl CachingAllocator {
             out_of_memory,
             out_of_memory_count,
             retry,
+            sampled,
             ..Self::default()
         }
     }

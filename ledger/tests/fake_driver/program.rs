@@ -151,6 +151,7 @@ impl Program {
             visible_devices: None,
             container: None,
             pod_uid: None,
+            entry_only: None,
         });
         program.push(Event {
             kind: Kind::Fact,

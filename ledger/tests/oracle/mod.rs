@@ -158,6 +158,7 @@ pub(crate) fn introduction(from_start: bool) -> Fact {
         visible_devices: None,
         container: None,
         pod_uid: None,
+        entry_only: None,
     })
 }
 

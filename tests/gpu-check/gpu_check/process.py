@@ -81,8 +81,8 @@ def tail(text, lines=6):
 class Dialogue:
     """A running program that is told what to do, and answers, by lines."""
 
-    def __init__(self, command):
-        self.child = start(command, stdin=subprocess.PIPE)
+    def __init__(self, command, env=None):
+        self.child = start(command, env=env, stdin=subprocess.PIPE)
         self.pid = self.child.pid
 
     def __enter__(self):

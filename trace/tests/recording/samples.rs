@@ -3,7 +3,7 @@
 use agent_common::{ApiId, flags, launch::Dimensions};
 use trace::fact::{
     Account, Caller, Clock, Device, Fact, Gap, Kernel, Module, Pod, Process, Segment, Settings,
-    Unwritten,
+    Unwritten, Window,
 };
 use trace::{Event, Kind, Reader, Writer};
 
@@ -182,6 +182,7 @@ pub(crate) fn facts() -> Vec<Fact> {
             visible_devices: Some("1,0".to_owned()),
             container: Some("5f".repeat(32)),
             pod_uid: Some("9cb1c0de-94a1-4a0e-8f3e-2f5b7d2f1a00".to_owned()),
+            entry_only: None,
         }),
         Fact::Fork { child: 20 },
         Fact::Exec,
@@ -230,6 +231,7 @@ pub(crate) fn facts() -> Vec<Fact> {
             events: vec!["memory".to_owned()],
             ring_bytes: 1 << 24,
             launch_returns: false,
+            max_overhead: Some(0.01),
             command: Some(vec!["./train".to_owned()]),
             pod: Some(Pod {
                 name: Some("vllm-0".to_owned()),
@@ -237,6 +239,8 @@ pub(crate) fn facts() -> Vec<Fact> {
                 uid: Some("9cb1c0de-94a1-4a0e-8f3e-2f5b7d2f1a00".to_owned()),
                 node: Some("gpu-node-7".to_owned()),
             }),
+            boot_id: Some("0f7ba6a5-4c1c-4d3b-a0b8-1e36be0d0b6f".to_owned()),
+            pid_namespace: Some(4_026_531_836),
         }),
         Fact::Account(Account {
             api: "cudaMalloc".to_owned(),
@@ -266,6 +270,13 @@ pub(crate) fn facts() -> Vec<Fact> {
             events: 10,
             cause: "disk_full".to_owned(),
         }),
+        Fact::Window(Window {
+            since: 1_000,
+            until: 3_000,
+            families: vec!["launch".to_owned()],
+            weight: 4.5,
+        }),
+        Fact::TorchSampled,
         Fact::End,
     ];
     // A new kind must be added above, and then here.
@@ -289,6 +300,8 @@ pub(crate) fn facts() -> Vec<Fact> {
             | Fact::Vanished
             | Fact::Segment(_)
             | Fact::Unwritten(_)
+            | Fact::Window(_)
+            | Fact::TorchSampled
             | Fact::End => {}
         }
     }

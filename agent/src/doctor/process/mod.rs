@@ -4,22 +4,16 @@ mod compatibility;
 mod files;
 mod versions;
 
-use std::{
-    fs,
-    path::{Path, PathBuf},
-};
+use std::path::{Path, PathBuf};
 
 use agent_common::Layer;
 
 use super::{
     check::{Check, CheckId},
-    facts,
     locks::Locks,
-    uretprobe,
 };
-use crate::discover::{
-    self, Found, Libraries, Mappings, Process, ProcessError, Scan, Seen, TargetFile, elf::Elf,
-};
+use crate::attach::{EntryOnly, NoReturns};
+use crate::discover::{self, Found, Libraries, Mappings, Process, ProcessError, Scan, Seen};
 
 /// A process that was looked at.
 #[derive(Clone, Debug)]
@@ -119,7 +113,7 @@ impl Examined {
             Err(error) => checks.push(Check::missing(CheckId::Libraries, error.to_string())),
         }
         checks.push(leader(process));
-        checks.push(return_probes(process, locks));
+        checks.push(return_probes(process));
         Self {
             pid: process.pid(),
             command: process.command(),
@@ -183,31 +177,20 @@ fn leader(process: &Process) -> Check {
     }
 }
 
-fn return_probes(process: &Process, locks: &Locks) -> Check {
+fn return_probes(process: &Process) -> Check {
     let id = CheckId::ReturnProbes;
-    let status = fs::read(process.path("status")).unwrap_or_default();
-    let has_filter = facts::has_filter(&status) == Some(true);
-    if has_filter && uretprobe::meets_filters(locks.filtered, locks.release()) {
-        return Check::warning(
-            id,
-            "return probes may crash it: it has a seccomp filter, which on this kernel can forbid \
-             the uretprobe system call; use Linux 6.14 or later, or free it of the filter",
-        )
-        .yaml("securityContext: {seccompProfile: {type: Unconfined}}")
-        .shell("docker run --security-opt seccomp=unconfined");
+    let Some(reason) = EntryOnly::Auto.reason(process) else {
+        return Check::ok(id, "return probes are safe");
+    };
+    let finding =
+        format!("calls are probed at entry alone, so that they are counted and no more: {reason}");
+    let check = Check::warning(id, finding);
+    match reason {
+        NoReturns::Filter => check
+            .yaml("securityContext: {seccompProfile: {type: Unconfined}}")
+            .shell("docker run --security-opt seccomp=unconfined"),
+        NoReturns::Go | NoReturns::Asked | NoReturns::Shared => check,
     }
-    let is_go = TargetFile::open(&process.path("exe")).is_ok_and(|exe| {
-        let found = Elf::open(&exe).and_then(|elf| elf.has_section(".go.buildinfo"));
-        found.unwrap_or(false)
-    });
-    if is_go {
-        return Check::warning(
-            id,
-            "a Go program, whose stacks move: return probes are safe in libraries that it calls by \
-             cgo, not in functions linked into the program itself",
-        );
-    }
-    Check::ok(id, "return probes are safe")
 }
 
 /// The last part of a path; empty where there is none.

@@ -14,11 +14,11 @@ use axum::{
     routing::{get, put},
 };
 use futures_util::stream;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::App;
-use crate::serve::{status::Tracing, stream as recording};
+use crate::serve::{Figures, status::Tracing, stream as recording};
 
 /// Seconds of a recording.
 const DEFAULT_SECONDS: u64 = 30;
@@ -27,6 +27,7 @@ const MOST_SECONDS: u64 = 3600;
 pub(super) fn router() -> Router<App> {
     Router::new()
         .route("/api/v1/memory", get(memory))
+        .route("/api/v1/metrics", get(metrics))
         .route("/api/v1/record", get(record))
         .route("/api/v1/probes", get(probes))
         .route("/api/v1/probes/off", put(probes_off))
@@ -34,11 +35,21 @@ pub(super) fn router() -> Router<App> {
 }
 
 async fn memory(State(app): State<App>) -> Response {
+    document(app, Figures::memory).await
+}
+
+/// The figures of `/metrics`.
+async fn metrics(State(app): State<App>) -> Response {
+    document(app, Figures::metrics).await
+}
+
+/// What `read` finds, as JSON.
+async fn document<T: Serialize + 'static>(app: App, read: fn(&Figures) -> T) -> Response {
     // It is never closed.
     let _turn = app.scrapes.acquire().await;
-    let live = app.live;
+    let figures = Figures::of(app.live);
     let json =
-        tokio::task::spawn_blocking(move || serde_json::to_string_pretty(&live.memory())).await;
+        tokio::task::spawn_blocking(move || serde_json::to_string_pretty(&read(&figures))).await;
     let Ok(Ok(json)) = json else {
         let problem = "the report could not be put into words: this is a bug\n";
         return (StatusCode::INTERNAL_SERVER_ERROR, problem).into_response();

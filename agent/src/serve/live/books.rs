@@ -7,15 +7,16 @@ use std::{
 
 use agent_common::{Api, ApiId, Effect, Family, Shape, flags};
 use ledger::concerns_memory;
-use trace::{Event, Fact, Kind, fact};
+use trace::{Event, Fact, Kind};
 
 use super::{
     calls::{CallBooks, LAYERS},
     devices,
     kernels::Kernels,
-    lanes::{Ending, Home, Lanes},
-    limits::{LIBRARIES, OTHER},
+    lanes::{Ending, Home, Lanes, may_be_sampled},
+    limits::OTHER,
     memory::MemoryBooks,
+    sampled::{Sampled, Tally, Weighted, scaled},
     streams::{Opened, Streams},
 };
 use crate::serve::metrics::{Metric, Samples, Text};
@@ -31,15 +32,16 @@ pub(super) struct Books {
     pub(super) streams: Streams,
     calls: CallBooks,
     kernels: Kernels,
+    /// With an overhead budget.
+    sampled: Option<Sampled>,
     /// By family; the last for facts.
     events: [u64; Family::ALL.len() + 1],
-    /// File names with the number of their probes.
-    libraries: Vec<(String, u64)>,
     ranked: Instant,
 }
 
 impl Books {
-    pub(super) fn new() -> Self {
+    /// `samples`: there is an overhead budget.
+    pub(super) fn new(samples: bool) -> Self {
         Self {
             lanes: Lanes::new(),
             memory: MemoryBooks::new(),
@@ -47,18 +49,20 @@ impl Books {
             calls: CallBooks::new(),
             kernels: Kernels::default(),
             events: [0; Family::ALL.len() + 1],
-            libraries: Vec::new(),
+            sampled: samples.then(Sampled::default),
             ranked: Instant::now(),
         }
     }
 
     /// Another session begins: what was counted stays, what was known of processes goes.
     pub(super) fn begin(&mut self) {
+        if let Some(tallies) = self.sampled.as_mut().map(Sampled::begin) {
+            self.book_all(tallies);
+        }
         self.lanes.end_all();
         self.kernels.forget_all();
         self.memory.begin();
         self.streams.begin();
-        self.libraries.clear();
     }
 
     /// Takes in the next event.
@@ -95,22 +99,29 @@ impl Books {
         let result = event.result.filter(|_| event.kind == Kind::Call);
         let ending = match result {
             Some(0) => Ending::Success,
-            Some(code) => {
-                self.calls.failed(id, api.layer, code);
-                Ending::Error
-            }
+            Some(_) => Ending::Error,
             None => Ending::Unknown,
         };
-        self.lanes.call(event.pid, id, api.layer as usize, ending);
+        if may_be_sampled(api)
+            && let Some(sampled) = &mut self.sampled
+            && (api.family != Family::Torch || sampled.samples_torch())
+        {
+            let memory = self.memory.process(event.pid);
+            return sampled.add(id, api, event, ending, memory);
+        }
+        if let Some(code) = result.filter(|code| *code != 0) {
+            self.calls.failed(id, api, code, 1);
+        }
+        self.lanes.call(event.pid, id, api, ending, 1);
         if let (Some(ns), Kind::Call) = (event.duration, event.kind) {
-            self.calls.took(id, api.layer, ns);
+            self.calls.took(id, api, ns);
         }
         let is_captured = event.flags & flags::CAPTURED != 0;
         if api.effect == Effect::Launch && ending != Ending::Error {
             if is_captured {
                 self.kernels.captured += 1;
             } else {
-                self.kernels.launch(event.pid, event.kernel);
+                self.kernels.launch(event.pid, event.kernel, 1);
             }
         } else if api.effect == Effect::Wait {
             let lane = self.lanes.of(event.pid);
@@ -126,11 +137,67 @@ impl Books {
         }
     }
 
+    /// Books the calls of windows for what they stand for.
+    fn book_all(&mut self, tallies: impl IntoIterator<Item = Weighted>) {
+        for (tally, weight) in tallies {
+            self.book(tally, weight);
+        }
+    }
+
+    fn book(&mut self, tally: Tally, weight: f64) {
+        let Tally {
+            calls,
+            errors,
+            durations,
+            launches,
+            captured,
+            copies,
+            waited,
+        } = tally;
+        let api = |id: u16| Some((ApiId(id), ApiId(id).api()?));
+        for ((pid, id, ending), count) in calls {
+            if let Some((id, api)) = api(id) {
+                self.lanes.call(pid, id, api, ending, scaled(count, weight));
+            }
+        }
+        for ((id, code), count) in errors {
+            if let Some((id, api)) = api(id) {
+                self.calls.failed(id, api, code, scaled(count, weight));
+            }
+        }
+        for (id, durations) in durations {
+            if let Some((id, api)) = api(id) {
+                self.calls.took_all(id, api, &durations, weight);
+            }
+        }
+        for ((pid, kernel), count) in launches {
+            self.kernels.launch(pid, kernel, scaled(count, weight));
+        }
+        self.kernels.captured += scaled(captured, weight);
+        for (pid, copies) in copies {
+            self.lanes.of(pid).copies.merge(&copies, weight);
+        }
+        for (pid, ns) in waited {
+            let lane = self.lanes.of(pid);
+            lane.waited_ns = lane.waited_ns.saturating_add(scaled(ns, weight));
+        }
+    }
+
+    /// A process goes, and with it what its calls belong to.
+    fn before_end(&mut self) {
+        if let Some(tallies) = self.sampled.as_mut().map(Sampled::all) {
+            self.book_all(tallies);
+        }
+    }
+
     fn fact(&mut self, event: &Event) {
         self.memory.collector.push(event);
         let Some(fact) = event.text.as_deref().and_then(Fact::parse) else {
             return;
         };
+        if matches!(fact, Fact::Fork { .. } | Fact::Exec | Fact::Exit) {
+            self.before_end();
+        }
         match fact {
             Fact::Process(process) => self.lanes.introduce(&process),
             Fact::Fork { child } => {
@@ -148,11 +215,17 @@ impl Books {
                 self.lanes.end(event.pid);
             }
             Fact::Kernel(kernel) => self.kernels.named(event.pid, &kernel),
-            Fact::Module(ref module) => {
-                self.library(module);
-                self.streams.learn(event.pid, fact);
+            Fact::Window(window) => {
+                if let Some(tallies) = self.sampled.as_mut().map(|all| all.window(&window)) {
+                    self.book_all(tallies);
+                }
             }
-            Fact::Settings(_) => self.streams.learn(event.pid, fact),
+            Fact::TorchSampled => {
+                if let Some(sampled) = &mut self.sampled {
+                    sampled.sample_torch();
+                }
+            }
+            Fact::Module(_) | Fact::Settings(_) => self.streams.learn(event.pid, fact),
             Fact::Device(_)
             | Fact::Caller(_)
             | Fact::Clock(_)
@@ -168,27 +241,12 @@ impl Books {
         }
     }
 
-    fn library(&mut self, module: &fact::Module) {
-        let name = module.path.rsplit('/').next().unwrap_or_default();
-        let name = super::limits::label(name, super::limits::TITLE);
-        let probes = module.probes.len() as u64;
-        let known = |libraries: &[(String, u64)], name: &str| {
-            libraries.iter().position(|(of, _)| of == name)
-        };
-        if let Some(index) = known(&self.libraries, &name) {
-            self.libraries[index].1 += probes;
-        } else if self.libraries.len() < LIBRARIES && name != OTHER {
-            self.libraries.push((name, probes));
-        } else if let Some(index) = known(&self.libraries, OTHER) {
-            self.libraries[index].1 += probes;
-        } else {
-            self.libraries.push((OTHER.to_owned(), probes));
-        }
-    }
-
     /// Comes by a few times a second.
     pub(super) fn tick(&mut self) {
         self.streams.flush();
+        if let Some(late) = self.sampled.as_mut().map(Sampled::late) {
+            self.book_all([late]);
+        }
         if self.ranked.elapsed() >= RANKING {
             self.ranked = Instant::now();
             self.kernels.rank();
@@ -205,18 +263,29 @@ impl Books {
 
     /// The values of all series.
     pub(super) fn collect(&self, samples: &mut Samples) {
+        let samples_some = self.sampled.is_some();
+        // Figures of windows never mix with exact ones.
+        let of = |may_be_sampled: bool, exact: Metric, estimated: Metric| {
+            if may_be_sampled && samples_some {
+                estimated
+            } else {
+                exact
+            }
+        };
+        let calls_of = |sampled| of(sampled, Metric::ApiCalls, Metric::ApiCallsEstimated);
         for lane in self.lanes.iter() {
             let process = || Text::from(&lane.label);
             for (id, ending, count) in lane.calls() {
-                if let Some(Api { name, layer, .. }) = id.api() {
-                    let labels = [(*name).into(), layer.name().into(), ending.name().into()];
+                if let Some(api) = id.api() {
+                    let labels = [api.name, api.layer.name(), ending.name()].map(Text::from);
                     let labels = std::iter::once(process()).chain(labels).collect();
-                    samples.count(Metric::ApiCalls, labels, count);
+                    samples.count(calls_of(may_be_sampled(api)), labels, count);
                 }
             }
             for (direction, host, bytes) in lane.copies.iter() {
                 let labels = vec![process(), direction.into(), host.into()];
-                samples.count(Metric::CopyBytes, labels, bytes);
+                let metric = of(true, Metric::CopyBytes, Metric::CopyBytesEstimated);
+                samples.count(metric, labels, bytes);
             }
             let mut some = |metric, count: u64| {
                 if count > 0 {
@@ -229,18 +298,12 @@ impl Books {
             some(Metric::TorchOutOfMemory, lane.out_of_memory);
             if lane.waited_ns > 0 {
                 let seconds = Duration::from_nanos(lane.waited_ns).as_secs_f64();
-                samples.number(Metric::SyncTime, vec![process()], seconds);
+                let metric = of(true, Metric::SyncTime, Metric::SyncTimeEstimated);
+                samples.number(metric, vec![process()], seconds);
             }
         }
-        for (layer, calls) in LAYERS.into_iter().zip(self.lanes.elsewhere) {
-            for (ending, count) in Ending::ALL.into_iter().zip(calls) {
-                if count > 0 {
-                    let labels = [OTHER, OTHER, layer.name(), ending.name()];
-                    samples.count(Metric::ApiCalls, labels.map(Text::from).to_vec(), count);
-                }
-            }
-        }
-        for (api, layer, code, count) in self.calls.errors() {
+        self.collect_elsewhere(samples, calls_of);
+        for (api, layer, sampled, code, count) in self.calls.errors() {
             let error = code.map_or_else(
                 || OTHER.into(),
                 |code| {
@@ -249,16 +312,28 @@ impl Books {
                 },
             );
             let labels = vec![api.into(), layer.name().into(), error];
-            samples.count(Metric::ApiErrors, labels, count);
+            let metric = of(sampled, Metric::ApiErrors, Metric::ApiErrorsEstimated);
+            samples.count(metric, labels, count);
         }
-        for (api, layer, durations) in self.calls.durations() {
+        for (api, layer, sampled, durations) in self.calls.durations() {
             let labels = vec![api.into(), layer.name().into()];
-            samples.distribution(Metric::ApiDuration, labels, durations.distribution(1e9));
+            let metric = of(sampled, Metric::ApiDuration, Metric::ApiDurationEstimated);
+            samples.distribution(metric, labels, durations.distribution(1e9));
         }
         for (kernel, launches) in self.kernels.series() {
-            samples.count(Metric::KernelLaunches, vec![Text::from(&kernel)], launches);
+            let metric = of(
+                true,
+                Metric::KernelLaunches,
+                Metric::KernelLaunchesEstimated,
+            );
+            samples.count(metric, vec![Text::from(&kernel)], launches);
         }
-        samples.count(Metric::CapturedLaunches, vec![], self.kernels.captured);
+        let captured = of(
+            true,
+            Metric::CapturedLaunches,
+            Metric::CapturedLaunchesEstimated,
+        );
+        samples.count(captured, vec![], self.kernels.captured);
         let sizes = self.memory.sizes();
         let sizes = sizes.map(|(kind, sizes)| (Metric::AllocationSize, kind, sizes));
         let lifetimes = self.memory.lifetimes();
@@ -273,10 +348,6 @@ impl Books {
         for (family, count) in families.zip(self.events) {
             samples.count(Metric::Events, vec![family.into()], count);
         }
-        for (library, probes) in &self.libraries {
-            let labels = vec![library.clone().into()];
-            samples.count(Metric::ProbesAttached, labels, *probes);
-        }
         samples.count(Metric::Processes, vec![], self.lanes.processes());
         for (label, Home { container, pod_uid }) in self.lanes.homes() {
             let text = |id: &Option<Arc<str>>| id.as_ref().map_or_else(|| "".into(), Text::from);
@@ -290,6 +361,30 @@ impl Books {
         ];
         for (label, count) in limited {
             samples.count(Metric::SeriesLimited, vec![label.into()], count);
+        }
+    }
+
+    /// Calls without a series of their own. Without a budget, those that might be sampled are
+    /// exact like the others.
+    fn collect_elsewhere(&self, samples: &mut Samples, metric: impl Fn(bool) -> Metric) {
+        let mut add = |metric, [layers, more]: [[[u64; 3]; 3]; 2]| {
+            for (layer, (calls, more)) in LAYERS.into_iter().zip(layers.into_iter().zip(more)) {
+                for (ending, (calls, more)) in
+                    Ending::ALL.into_iter().zip(calls.into_iter().zip(more))
+                {
+                    let labels = [OTHER, OTHER, layer.name(), ending.name()];
+                    if calls + more > 0 {
+                        samples.count(metric, labels.map(Text::from).to_vec(), calls + more);
+                    }
+                }
+            }
+        };
+        let [always, sampled] = self.lanes.elsewhere;
+        if metric(false) == metric(true) {
+            add(metric(false), [always, sampled]);
+        } else {
+            add(metric(false), [always, <[[u64; 3]; 3]>::default()]);
+            add(metric(true), [sampled, <[[u64; 3]; 3]>::default()]);
         }
     }
 }

@@ -5,23 +5,24 @@ use rustc_hash::FxHashMap;
 
 use super::{
     histogram::{DURATION, Histogram},
+    lanes::may_be_sampled,
     limits::{Budget, ERRORS, OTHER, TIMED},
 };
 
-type Durations = Histogram<{ DURATION.len() }>;
+pub(super) type Durations = Histogram<{ DURATION.len() }>;
 
 /// Durations and errors of calls.
 #[derive(Debug)]
 pub(super) struct CallBooks {
     durations: Vec<Timed>,
     timed: Budget,
-    /// Of functions without durations of their own, by layer.
-    others: [Durations; 3],
+    /// Of functions without durations of their own, those that may be sampled apart, by layer.
+    others: [[Durations; 3]; 2],
     /// By function and code.
     errors: FxHashMap<(u16, i32), u64>,
     failed: Budget,
-    /// Errors without a series of their own, by layer.
-    other_errors: [u64; 3],
+    /// Errors without a series of their own, likewise.
+    other_errors: [[u64; 3]; 2],
 }
 
 #[derive(Clone, Debug)]
@@ -36,18 +37,30 @@ impl CallBooks {
         Self {
             durations: vec![Timed::None; APIS.len()],
             timed: Budget::new(TIMED),
-            others: [const { Histogram::new(&DURATION) }; 3],
+            others: [const { [const { Histogram::new(&DURATION) }; 3] }; 2],
             errors: FxHashMap::default(),
             failed: Budget::new(ERRORS),
-            other_errors: [0; 3],
+            other_errors: [[0; 3]; 2],
         }
     }
 
     #[inline]
-    pub(super) fn took(&mut self, api: ApiId, layer: Layer, ns: u64) {
-        let Some(durations) = self.durations.get_mut(usize::from(api.0)) else {
-            return;
-        };
+    pub(super) fn took(&mut self, id: ApiId, api: &Api, ns: u64) {
+        if let Some(durations) = self.durations_of(id, api) {
+            durations.add(ns);
+        }
+    }
+
+    /// Calls of one function, each of which stands for `weight`.
+    pub(super) fn took_all(&mut self, id: ApiId, api: &Api, all: &Durations, weight: f64) {
+        if let Some(durations) = self.durations_of(id, api) {
+            durations.merge(all, weight);
+        }
+    }
+
+    #[inline]
+    fn durations_of(&mut self, id: ApiId, api: &Api) -> Option<&mut Durations> {
+        let durations = self.durations.get_mut(usize::from(id.0))?;
         if matches!(durations, Timed::None) {
             *durations = if self.timed.claim() {
                 Timed::Own(Box::new(Histogram::new(&DURATION)))
@@ -56,44 +69,64 @@ impl CallBooks {
             };
         }
         match durations {
-            Timed::Own(durations) => durations.add(ns),
-            Timed::None | Timed::Elsewhere => self.others[layer as usize].add(ns),
+            Timed::Own(durations) => Some(durations),
+            Timed::None | Timed::Elsewhere => {
+                let others = &mut self.others[usize::from(may_be_sampled(api))];
+                Some(&mut others[api.layer as usize])
+            }
         }
     }
 
-    pub(super) fn failed(&mut self, api: ApiId, layer: Layer, code: i32) {
-        let key = (api.0, code);
+    pub(super) fn failed(&mut self, id: ApiId, api: &Api, code: i32, more: u64) {
+        let key = (id.0, code);
         if let Some(count) = self.errors.get_mut(&key) {
-            *count += 1;
+            *count += more;
         } else if self.failed.claim() {
-            self.errors.insert(key, 1);
+            self.errors.insert(key, more);
         } else {
-            self.other_errors[layer as usize] += 1;
+            let others = &mut self.other_errors[usize::from(may_be_sampled(api))];
+            others[api.layer as usize] += more;
         }
     }
 
-    /// Function, library, durations.
-    pub(super) fn durations(&self) -> impl Iterator<Item = (&'static str, Layer, &Durations)> {
+    /// Function, library, whether it may be sampled, durations.
+    pub(super) fn durations(
+        &self,
+    ) -> impl Iterator<Item = (&'static str, Layer, bool, &Durations)> {
         let own = APIS.iter().zip(&self.durations);
         let own = own.filter_map(|(api, timed)| match timed {
-            Timed::Own(durations) => Some((api.name, api.layer, &**durations)),
+            Timed::Own(durations) => Some((api.name, api.layer, may_be_sampled(api), &**durations)),
             Timed::None | Timed::Elsewhere => None,
         });
         let refused = self.timed.refused > 0;
-        let others = LAYERS.into_iter().zip(&self.others);
-        let others = others.map(|(layer, durations)| (OTHER, layer, durations));
-        own.chain(others.filter(move |_| refused))
+        let others = [false, true].into_iter().zip(&self.others);
+        let others = others.flat_map(|(sampled, others)| {
+            let layers = LAYERS.into_iter().zip(others);
+            layers.map(move |(layer, durations)| (OTHER, layer, sampled, durations))
+        });
+        own.chain(others.filter(move |(_, _, _, durations)| refused && !durations.is_empty()))
     }
 
-    /// Function, library, code, count; no code for the others.
-    pub(super) fn errors(&self) -> impl Iterator<Item = (&'static str, Layer, Option<i32>, u64)> {
+    /// Function, library, whether it may be sampled, code, count; no code for the others.
+    pub(super) fn errors(
+        &self,
+    ) -> impl Iterator<Item = (&'static str, Layer, bool, Option<i32>, u64)> {
         let own = self.errors.iter().filter_map(|((api, code), count)| {
-            let Api { name, layer, .. } = ApiId(*api).api()?;
-            Some((*name, *layer, Some(*code), *count))
+            let api = ApiId(*api).api()?;
+            Some((
+                api.name,
+                api.layer,
+                may_be_sampled(api),
+                Some(*code),
+                *count,
+            ))
         });
-        let others = LAYERS.into_iter().zip(self.other_errors);
-        let others = others.map(|(layer, count)| (OTHER, layer, None, count));
-        own.chain(others.filter(|(_, _, _, count)| *count > 0))
+        let others = [false, true].into_iter().zip(self.other_errors);
+        let others = others.flat_map(|(sampled, counts)| {
+            let layers = LAYERS.into_iter().zip(counts);
+            layers.map(move |(layer, count)| (OTHER, layer, sampled, None, count))
+        });
+        own.chain(others.filter(|(_, _, _, _, count)| *count > 0))
     }
 
     /// Series that could not be had.

@@ -3,7 +3,7 @@
 use ledger::{HostMemory, Process};
 use trace::Event;
 
-use super::limits::UNKNOWN;
+use super::{limits::UNKNOWN, sampled::scaled};
 
 /// By `cudaMemcpyKind` (`driver_types.h`); the last for all that is none.
 const DIRECTIONS: [&str; 6] = [
@@ -51,6 +51,15 @@ impl Copies {
         let direction = direction.min(DIRECTIONS.len() - 1);
         let sum = &mut self.0[direction][host];
         *sum = sum.saturating_add(bytes);
+    }
+
+    /// Adds other bytes, each of which stands for `weight` bytes.
+    pub(super) fn merge(&mut self, other: &Self, weight: f64) {
+        for (sums, more) in self.0.iter_mut().zip(&other.0) {
+            for (sum, more) in sums.iter_mut().zip(more) {
+                *sum = sum.saturating_add(scaled(*more, weight));
+            }
+        }
     }
 
     /// Direction, host memory, bytes; without those that there were none of.

@@ -36,6 +36,7 @@ struct Torch {
     allocated: u64,
     reserved: u64,
     largest_free: u64,
+    blocks_are_unknown: bool,
 }
 
 pub(super) fn collect(memory: &MemoryBooks, lanes: &Lanes, samples: &mut Samples) {
@@ -65,7 +66,9 @@ pub(super) fn collect(memory: &MemoryBooks, lanes: &Lanes, samples: &mut Samples
                 };
             }
             let bytes = places.entry(place).or_default();
-            if let Some(device) = process.devices().get(&ordinal) {
+            if let Some(device) = process.devices().get(&ordinal)
+                && process.has_returns()
+            {
                 bytes.add(device);
             }
             if let Some(allocator) = ordinal.and_then(|key| process.allocators().get(&key)) {
@@ -102,6 +105,9 @@ impl Bytes {
         let torch = self.torch.get_or_insert_default();
         torch.allocated = torch.allocated.saturating_add(allocator.allocated());
         torch.reserved = torch.reserved.saturating_add(allocator.reserved());
+        if allocator.is_sampled() {
+            torch.blocks_are_unknown = true;
+        }
         torch.largest_free = torch.largest_free.max(allocator.largest_free());
     }
 
@@ -123,9 +129,12 @@ impl Bytes {
                 samples.count(Metric::MemoryLive, labels, bytes);
             }
         }
-        samples.count(Metric::MemoryHeld, labels(), held);
-        samples.count(Metric::MemoryWaste, labels(), waste);
-        samples.count(Metric::MemoryPeak, labels(), peak);
+        // Where nothing tells of the driver's memory, there is no series in place of a 0.
+        if by_kind[MemoryKind::Device as usize].is_some() {
+            samples.count(Metric::MemoryHeld, labels(), held);
+            samples.count(Metric::MemoryWaste, labels(), waste);
+            samples.count(Metric::MemoryPeak, labels(), peak);
+        }
         if let Some(bytes) = unattributed {
             samples.count(Metric::MemoryUnattributed, labels(), bytes);
         }
@@ -133,11 +142,14 @@ impl Bytes {
             allocated,
             reserved,
             largest_free,
+            blocks_are_unknown,
         }) = torch
         {
             samples.count(Metric::TorchAllocated, labels(), allocated);
             samples.count(Metric::TorchReserved, labels(), reserved);
-            samples.count(Metric::TorchLargestFree, labels(), largest_free);
+            if !blocks_are_unknown {
+                samples.count(Metric::TorchLargestFree, labels(), largest_free);
+            }
         }
     }
 }
@@ -188,6 +200,7 @@ mod tests {
             visible_devices: visible.map(str::to_owned),
             container: None,
             pod_uid: None,
+            entry_only: None,
         };
         let (gpu, uuid) = name(Some(ordinal), Some(&process), |_| told);
         (gpu.to_string(), uuid.to_string())

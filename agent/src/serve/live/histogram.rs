@@ -1,5 +1,6 @@
 //! Histograms with fixed bounds: the same in every run, so that series go on over restarts.
 
+use super::sampled::scaled;
 use crate::serve::metrics::Distribution;
 
 /// Durations of calls, ns: each bound is four times the one before.
@@ -71,6 +72,19 @@ impl<const N: usize> Histogram<N> {
         let bucket = self.bounds.partition_point(|bound| *bound < value);
         *self.counts.get_mut(bucket).unwrap_or(&mut self.over) += 1;
         self.sum = self.sum.saturating_add(value);
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.over == 0 && self.counts.iter().all(|count| *count == 0)
+    }
+
+    /// Adds the values of another, each of which stands for `weight` values.
+    pub(super) fn merge(&mut self, other: &Self, weight: f64) {
+        for (count, more) in self.counts.iter_mut().zip(other.counts) {
+            *count += scaled(more, weight);
+        }
+        self.over += scaled(other.over, weight);
+        self.sum = self.sum.saturating_add(scaled(other.sum, weight));
     }
 
     /// With values divided by `scale`: 1e9 makes seconds of ns.

@@ -65,33 +65,33 @@ struct Name {
 
 impl Kernels {
     #[inline]
-    pub(super) fn launch(&mut self, pid: u32, kernel: Option<u32>) {
+    pub(super) fn launch(&mut self, pid: u32, kernel: Option<u32>, more: u64) {
         let Some(id) = kernel else {
-            self.unknown += 1;
+            self.unknown += more;
             return;
         };
         let Some(kernel) = self.ids.get_mut(&id) else {
-            return self.first_launch(pid, id);
+            return self.first_launch(pid, id, more);
         };
         match &mut kernel.counted {
-            Counted::Waiting(launches) => *launches += 1,
-            Counted::Unknown => self.unknown += 1,
-            Counted::Other => self.other += 1,
+            Counted::Waiting(launches) => *launches += more,
+            Counted::Unknown => self.unknown += more,
+            Counted::Other => self.other += more,
             Counted::Name(name) => {
                 let name = *name;
-                self.count(name, 1);
+                self.count(name, more);
             }
         }
     }
 
-    fn first_launch(&mut self, pid: u32, id: u32) {
+    fn first_launch(&mut self, pid: u32, id: u32, more: u64) {
         if self.ids.len() >= IDS {
-            self.unknown += 1;
+            self.unknown += more;
             return;
         }
         let kernel = Kernel {
             pid,
-            counted: Counted::Waiting(1),
+            counted: Counted::Waiting(more),
             handle: 0,
             name: None,
             module: None,
@@ -263,13 +263,13 @@ mod tests {
     #[test]
     fn launches_wait_for_their_name() {
         let mut kernels = Kernels::default();
-        kernels.launch(1, Some(0));
-        kernels.launch(1, Some(1));
+        kernels.launch(1, Some(0), 1);
+        kernels.launch(1, Some(1), 1);
         assert_eq!(series(&kernels), BTreeMap::new());
         kernels.named(1, &fact(0, Some("_Z11gemm_kernelPfi")));
         kernels.named(1, &fact(1, None));
-        kernels.launch(1, Some(0));
-        kernels.launch(1, None);
+        kernels.launch(1, Some(0), 1);
+        kernels.launch(1, None, 1);
         let expected = [("gemm_kernel".to_owned(), 2), ("unknown".to_owned(), 2)];
         assert_eq!(series(&kernels), BTreeMap::from(expected));
     }
@@ -279,7 +279,7 @@ mod tests {
         let mut kernels = Kernels::default();
         for (pid, id) in [(1, 0), (2, 1)] {
             kernels.named(pid, &fact(id, Some("one\n\"kernel\"")));
-            kernels.launch(pid, Some(id));
+            kernels.launch(pid, Some(id), 1);
         }
         let expected = [("one\u{fffd}\"kernel\"".to_owned(), 2)];
         assert_eq!(series(&kernels), BTreeMap::from(expected));
@@ -290,16 +290,16 @@ mod tests {
         let mut kernels = Kernels::default();
         for id in 0..200 {
             kernels.named(1, &fact(id, Some(&format!("kernel{id}"))));
-            kernels.launch(1, Some(id));
+            kernels.launch(1, Some(id), 1);
         }
         let before = series(&kernels);
         assert_eq!(before.len(), KERNELS + 1);
         assert_eq!(before["other"], 150);
         for _ in 0..1000 {
-            kernels.launch(1, Some(199));
+            kernels.launch(1, Some(199), 1);
         }
         kernels.rank();
-        kernels.launch(1, Some(199));
+        kernels.launch(1, Some(199), 1);
         let after = series(&kernels);
         assert_eq!(after["kernel199"], 1);
         assert_eq!(after["other"], 1150);

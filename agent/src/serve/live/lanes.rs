@@ -9,7 +9,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use agent_common::{APIS, ApiId};
+use agent_common::{APIS, Api, ApiId, ProbeClass};
 use rustc_hash::FxHashMap;
 use trace::fact;
 
@@ -25,7 +25,7 @@ const KEPT: usize = 1 << 16;
 const DORMANT: Duration = Duration::from_mins(10);
 
 /// How a call ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Ending {
     Success,
     Error,
@@ -43,6 +43,11 @@ impl Ending {
             Self::Unknown => UNKNOWN,
         }
     }
+}
+
+/// Whether calls are those that an overhead budget has traced in windows.
+pub(super) fn may_be_sampled(api: &Api) -> bool {
+    api.class() != ProbeClass::Steady
 }
 
 /// What is counted with a label.
@@ -133,8 +138,8 @@ pub(super) struct Lanes {
     /// The last process that was asked for.
     last: (u32, usize),
     budget: Budget,
-    /// Calls without a series, by layer and [`Ending`].
-    pub(super) elsewhere: [[u64; 3]; 3],
+    /// Calls without a series, those that may be sampled apart, by layer and [`Ending`].
+    pub(super) elsewhere: [[[u64; 3]; 3]; 2],
     /// Processes that found no label.
     pub(super) unlabelled: u64,
 }
@@ -157,7 +162,7 @@ impl Lanes {
             processes: FxHashMap::default(),
             last: (0, OTHERS),
             budget: Budget::new(CALLS),
-            elsewhere: [[0; 3]; 3],
+            elsewhere: [[[0; 3]; 3]; 2],
             unlabelled: 0,
         }
     }
@@ -178,23 +183,25 @@ impl Lanes {
         self.last.1
     }
 
-    /// Counts a call.
+    /// Counts calls.
     #[inline]
-    pub(super) fn call(&mut self, pid: u32, api: ApiId, layer: usize, ending: Ending) {
+    pub(super) fn call(&mut self, pid: u32, id: ApiId, api: &Api, ending: Ending, more: u64) {
         let lane = self.index(pid);
         let ending = ending as usize;
-        let Some(calls) = self.all[lane].calls.get_mut(usize::from(api.0)) else {
+        let elsewhere = &mut self.elsewhere[usize::from(may_be_sampled(api))];
+        let elsewhere = &mut elsewhere[api.layer as usize][ending];
+        let Some(calls) = self.all[lane].calls.get_mut(usize::from(id.0)) else {
             return;
         };
         match &mut calls[ending] {
-            Calls::Own(count) => *count += 1,
-            Calls::Elsewhere => self.elsewhere[layer][ending] += 1,
+            Calls::Own(count) => *count += more,
+            Calls::Elsewhere => *elsewhere += more,
             none @ Calls::None => {
                 if self.budget.claim() {
-                    *none = Calls::Own(1);
+                    *none = Calls::Own(more);
                 } else {
                     *none = Calls::Elsewhere;
-                    self.elsewhere[layer][ending] += 1;
+                    *elsewhere += more;
                 }
             }
         }
@@ -392,7 +399,7 @@ mod tests {
     }
 
     fn call(lanes: &mut Lanes, pid: u32) {
-        lanes.call(pid, ApiId(0), 0, Ending::Success);
+        lanes.call(pid, ApiId(0), &APIS[0], Ending::Success, 1);
     }
 
     fn counted(lanes: &Lanes, label: &str) -> Option<u64> {

@@ -13,9 +13,11 @@ mod kernels;
 mod lanes;
 mod limits;
 mod memory;
+mod probes;
+mod sampled;
 mod streams;
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;
 
 use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
@@ -25,13 +27,15 @@ use std::{
 use analyzer::memory::{Collector, Report};
 use trace::Event;
 
+#[cfg(feature = "otlp")]
+use super::otlp::Pushes;
 use super::{
     metrics::{self, Metric, Samples},
     status::Status,
 };
 use crate::{
     discover::Process,
-    session::Vitals,
+    session::{ProbeStatus, Vitals},
     sink::{Monitor, Sink, SinkError, Summary},
 };
 use books::Books;
@@ -45,18 +49,26 @@ pub(super) struct Live {
     /// Apart, for it is not the drain that brings it.
     kernel_side: Mutex<KernelSide>,
     status: Arc<Status>,
+    probes: Arc<ProbeStatus>,
     /// Of the recordings beside the metrics, one for each session.
     recordings: Mutex<Vec<Arc<Monitor>>>,
+    /// How pushes to a collector go.
+    #[cfg(feature = "otlp")]
+    pub(super) pushes: Pushes,
     started: SystemTime,
 }
 
 impl Live {
-    pub(super) fn new(status: Arc<Status>) -> Self {
+    /// `samples`: there is an overhead budget.
+    pub(super) fn new(status: Arc<Status>, probes: Arc<ProbeStatus>, samples: bool) -> Self {
         Self {
-            books: Mutex::new(Books::new()),
+            books: Mutex::new(Books::new(samples)),
             kernel_side: Mutex::default(),
             status,
+            probes,
             recordings: Mutex::default(),
+            #[cfg(feature = "otlp")]
+            pushes: Pushes::default(),
             started: SystemTime::now(),
         }
     }
@@ -88,15 +100,24 @@ impl Live {
         self.kernel_side().observe(vitals);
     }
 
+    /// When counting began.
+    #[cfg(feature = "otlp")]
+    pub(super) const fn started(&self) -> SystemTime {
+        self.started
+    }
+
     /// The values of all metrics.
     pub(super) fn samples(&self) -> Samples {
         self.refresh_titles();
         let mut samples = Samples::default();
         self.books().collect(&mut samples);
         self.kernel_side().collect(&mut samples);
+        probes::collect(&self.probes, &mut samples);
         let (is_on, reason) = self.status.metric();
         samples.count(Metric::Tracing, vec![reason.into()], u64::from(is_on));
         metrics::collect_recording(&self.recordings(), &mut samples);
+        #[cfg(feature = "otlp")]
+        self.pushes.collect(&mut samples);
         metrics::collect_own(self.started, &mut samples);
         samples
     }

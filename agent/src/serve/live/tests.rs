@@ -11,17 +11,17 @@ use crate::{serve::metrics::Format, session::fact_event};
 
 const HOSTILE: &str = "bad \"quotes\" \\ back\\slash\nnew line\r\t\u{0} { a=\"b\" } # 1 é \u{fffd}";
 
-fn live() -> (Arc<Live>, LiveSink) {
-    let live = Arc::new(Live::new(Arc::default()));
+pub(in crate::serve) fn live() -> (Arc<Live>, LiveSink) {
+    let live = Arc::new(Live::new(Arc::default(), Arc::default(), false));
     let sink = live.sink();
     (live, sink)
 }
 
-fn feed(sink: &mut LiveSink, event: &Event) {
+pub(in crate::serve) fn feed(sink: &mut LiveSink, event: &Event) {
     sink.event(event).expect("it takes all");
 }
 
-fn process(pid: u32, title: &str) -> Event {
+pub(in crate::serve) fn process(pid: u32, title: &str) -> Event {
     let process = fact::Process {
         pid,
         namespace_pid: pid,
@@ -34,11 +34,12 @@ fn process(pid: u32, title: &str) -> Event {
         visible_devices: None,
         container: Some(format!("{pid:064x}")),
         pod_uid: None,
+        entry_only: None,
     };
     fact_event(pid, pid, 0, &Fact::Process(process))
 }
 
-fn call(name: &str, pid: u32) -> Event {
+pub(in crate::serve) fn call(name: &str, pid: u32) -> Event {
     Event {
         api: Some(ApiId::by_name(name).expect("in the table")),
         kind: Kind::Call,
@@ -51,7 +52,7 @@ fn call(name: &str, pid: u32) -> Event {
     }
 }
 
-fn allocation(pid: u32, address: u64, size: i64) -> Event {
+pub(in crate::serve) fn allocation(pid: u32, address: u64, size: i64) -> Event {
     Event {
         address: Some(address),
         size: Some(size),
@@ -60,7 +61,7 @@ fn allocation(pid: u32, address: u64, size: i64) -> Event {
 }
 
 /// The series that a parser finds.
-fn parsed(live: &Live, format: Format) -> Vec<Value> {
+pub(in crate::serve) fn parsed(live: &Live, format: Format) -> Vec<Value> {
     let text = format.encode(live.samples()).expect("text");
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("metrics");

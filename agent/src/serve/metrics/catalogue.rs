@@ -2,7 +2,7 @@
 
 /// What a metric's values are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Type {
+pub(in crate::serve) enum Type {
     /// Only grows.
     Counter,
     /// Goes up and down.
@@ -13,9 +13,21 @@ pub(super) enum Type {
     Info,
 }
 
+impl Type {
+    /// As Prometheus calls it.
+    pub(super) const fn name(self) -> &'static str {
+        match self {
+            Self::Counter => "counter",
+            Self::Gauge => "gauge",
+            Self::Histogram => "histogram",
+            Self::Info => "info",
+        }
+    }
+}
+
 /// What a metric's values are measured in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Unit {
+pub(in crate::serve) enum Unit {
     /// Things.
     None,
     /// Bytes.
@@ -42,44 +54,44 @@ macro_rules! metrics {
     ($($(#[doc = $help:literal])+ $metric:ident: $kind:ident $name:literal $unit:ident [$($label:literal),*];)*) => {
         /// A metric.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-        pub(in crate::serve) enum Metric {
+        pub(crate) enum Metric {
             $($(#[doc = $help])+ $metric,)*
         }
 
         impl Metric {
             /// All, in the order in which they are shown.
-            pub(super) const ALL: &[Self] = &[$(Self::$metric),*];
+            pub(in crate::serve) const ALL: &[Self] = &[$(Self::$metric),*];
 
             /// The name, without unit and what its type adds.
-            pub(super) const fn name(self) -> &'static str {
+            pub(in crate::serve) const fn name(self) -> &'static str {
                 match self {
                     $(Self::$metric => concat!("cudasnoop_", $name),)*
                 }
             }
 
             /// What its values are.
-            pub(super) const fn kind(self) -> Type {
+            pub(in crate::serve) const fn kind(self) -> Type {
                 match self {
                     $(Self::$metric => Type::$kind,)*
                 }
             }
 
             /// What they are measured in.
-            pub(super) const fn unit(self) -> Unit {
+            pub(in crate::serve) const fn unit(self) -> Unit {
                 match self {
                     $(Self::$metric => Unit::$unit,)*
                 }
             }
 
             /// The names of its labels.
-            pub(super) const fn labels(self) -> &'static [&'static str] {
+            pub(in crate::serve) const fn labels(self) -> &'static [&'static str] {
                 match self {
                     $(Self::$metric => &[$($label),*],)*
                 }
             }
 
             /// What it tells.
-            pub(super) const fn help(self) -> &'static str {
+            pub(in crate::serve) const fn help(self) -> &'static str {
                 match self {
                     $(Self::$metric => concat!($($help),+),)*
                 }
@@ -91,20 +103,34 @@ macro_rules! metrics {
 metrics! {
     /// CUDA calls that were reported. What was lost is in `cudasnoop_events_lost_total`
     ApiCalls: Counter "api_calls" None ["process", "api", "library", "result"];
+    /// The same with an overhead budget, for launches, copies, waits and PyTorch's reports: estimates
+    ApiCallsEstimated: Counter "api_calls_estimated" None ["process", "api", "library", "result"];
     /// Calls that failed, by error
     ApiErrors: Counter "api_errors" None ["api", "library", "error"];
+    /// The same with an overhead budget, for launches, copies and waits: estimates
+    ApiErrorsEstimated: Counter "api_errors_estimated" None ["api", "library", "error"];
     /// Time of calls on the host, from entry to return, the cost of the probes included
     ApiDuration: Histogram "api_duration" Seconds ["api", "library"];
+    /// The same with an overhead budget, for copies and waits: estimates
+    ApiDurationEstimated: Histogram "api_duration_estimated" Seconds ["api", "library"];
     /// Kernels that were launched, by kernel
     KernelLaunches: Counter "kernel_launches" None ["kernel"];
+    /// The same with an overhead budget: estimates
+    KernelLaunchesEstimated: Counter "kernel_launches_estimated" None ["kernel"];
     /// Launches that went into a graph under capture, and ran nothing
     CapturedLaunches: Counter "captured_launches" None [];
+    /// The same with an overhead budget: an estimate
+    CapturedLaunchesEstimated: Counter "captured_launches_estimated" None [];
     /// Graphs that were launched
     GraphLaunches: Counter "graph_launches" None ["process"];
     /// Bytes of copies, by what the host memory at one end is
     CopyBytes: Counter "memcpy" Bytes ["process", "direction", "host_memory"];
+    /// The same with an overhead budget: estimates
+    CopyBytesEstimated: Counter "memcpy_estimated" Bytes ["process", "direction", "host_memory"];
     /// Time that the host waited for the device
     SyncTime: Counter "sync" Seconds ["process"];
+    /// The same with an overhead budget: an estimate
+    SyncTimeEstimated: Counter "sync_estimated" Seconds ["process"];
     /// Sizes of allocations that succeeded
     AllocationSize: Histogram "memory_allocation_size" Bytes ["kind"];
     /// Time from the allocation of a block to its free
@@ -139,6 +165,14 @@ metrics! {
     RingFill: Gauge "ring_fill" Ratio [];
     /// Functions with probes, by library file
     ProbesAttached: Gauge "probes_attached" None ["library"];
+    /// The share of a thread's time that probes may take (`--max-overhead`)
+    OverheadBudget: Gauge "overhead_budget" Ratio [];
+    /// The share that they took of the busiest thread's in the last minute: an estimate
+    Overhead: Gauge "overhead" Ratio [];
+    /// The share of the last minute in which launches, copies and waits were traced
+    Window: Gauge "window" Ratio [];
+    /// What one probe costs a call, measured at the start
+    ProbeCost: Gauge "probe_cost" Seconds ["probe"];
     /// Processes that are traced
     Processes: Gauge "processes" None [];
     /// Which pod and container a process is of; absent outside of containers
@@ -153,6 +187,8 @@ metrics! {
     RecordingBudget: Gauge "recording_budget" Bytes [];
     /// Events that are in no segment of the rolling recording
     RecordingUnwritten: Counter "recording_unwritten_events" None ["cause"];
+    /// Pushes to an OpenTelemetry collector
+    OtlpPushes: Counter "otlp_pushes" None ["result"];
     /// Whether calls are traced; if not, why
     Tracing: Gauge "tracing" None ["reason"];
     /// Processor time of cudasnoop itself
@@ -167,8 +203,7 @@ metrics! {
 
 impl Metric {
     /// The name of its series, as queries have it; a histogram's end in `_bucket`, `_sum`, `_count`.
-    #[cfg(test)]
-    pub(super) fn full_name(self) -> String {
+    pub(crate) fn full_name(self) -> String {
         let unit = self.unit().name().map(|unit| format!("_{unit}"));
         let ending = match self.kind() {
             Type::Counter => "_total",
@@ -190,12 +225,7 @@ mod tests {
         let mut table =
             String::from("| name | type | unit | labels | meaning |\n|---|---|---|---|---|\n");
         for metric in Metric::ALL {
-            let kind = match metric.kind() {
-                Type::Counter => "counter",
-                Type::Gauge => "gauge",
-                Type::Histogram => "histogram",
-                Type::Info => "info",
-            };
+            let kind = metric.kind().name();
             let labels: Vec<String> = metric
                 .labels()
                 .iter()

@@ -61,7 +61,7 @@ pub(in crate::serve) struct Distribution {
 
 /// A value.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Value {
+pub(in crate::serve) enum Value {
     Count(u64),
     Number(f64),
     Distribution(Distribution),
@@ -110,7 +110,7 @@ impl Samples {
     }
 
     /// The series of one metric.
-    pub(super) fn of(&self, metric: Metric) -> impl Iterator<Item = (&[Text], &Value)> {
+    pub(in crate::serve) fn of(&self, metric: Metric) -> impl Iterator<Item = (&[Text], &Value)> {
         let samples = self.0.iter().filter(move |(of, _, _)| *of == metric);
         samples.map(|(_, labels, value)| (labels.as_slice(), value))
     }

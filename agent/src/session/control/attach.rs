@@ -5,7 +5,7 @@ use trace::Fact;
 
 use super::{AttachFailure, Controller};
 use crate::{
-    attach::{AttachError, Links, Scope},
+    attach::{AttachError, Scope},
     discover::{Found, Process},
     kernel::AttachMode,
 };
@@ -53,20 +53,20 @@ impl Controller {
             id.api()
                 .is_some_and(|api| api.is_traced_with(&families) && (api.core || !reduced))
         };
-        if !self.placed.contains_key(&identity) {
+        let entry_only = self.is_entry_only(pid, scope);
+        if !self.placed.contains_key(&(identity, entry_only)) {
             let placed = self
                 .sites
-                .add_library(&found.library, is_traced)
+                .add_library(&found.library, entry_only, is_traced)
                 .map_err(AttachError::from)?;
-            self.placed.insert(identity, placed);
+            self.placed.insert((identity, entry_only), placed);
         }
         let placed = self
             .placed
-            .get(&identity)
-            .map(Vec::as_slice)
+            .get(&(identity, entry_only))
+            .cloned()
             .unwrap_or_default();
-        let path = found.library.file.attach_path();
-        let links = Links::attach(&mut self.programs, placed, &path, scope)?;
+        let links = self.attach_points(found, &placed, scope)?;
         match scope {
             Scope::All => {
                 self.shared.insert(identity, (found.clone(), links));

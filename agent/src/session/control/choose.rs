@@ -1,7 +1,5 @@
 //! Processes that were not named, but chosen by what they are.
 
-use trace::Fact;
-
 use super::{Controller, Traced};
 use crate::discover::{self, MappedFile, Mappings, Process, ProcessError};
 
@@ -60,15 +58,16 @@ impl Controller {
     fn adopt(&mut self, pid: u32, timestamp: u64) -> Result<(), super::AttachFailure> {
         let process = Process::open(pid)?;
         let from_start = has_not_called(pid);
-        let facts = process.facts(from_start)?;
         let scope = self.scope_of(&process);
-        self.target(pid, scope)?;
         let traced = Traced {
             from_start,
+            entry_only: self.no_returns(&process, scope),
             ..Traced::new(scope)
         };
+        let facts = traced.facts(&process)?;
+        self.target(pid, scope)?;
         self.processes.insert(pid, traced);
-        self.fact(pid, pid, &Fact::Process(facts));
+        self.announce(pid, facts);
         self.expect_libraries(&process, timestamp);
         self.watch_process(&process);
         tracing::debug!("process {pid} is watched");

@@ -13,10 +13,13 @@ use crate::{
 impl Controller {
     /// A child maps what its parent maps: probes go there before anything is looked at.
     pub(super) fn forked(&mut self, parent: u32, child: u32, timestamp: u64) {
-        let (from_start, watched, found) = self
+        let (from_start, watched, found, entry_only) = self
             .processes
             .get(&parent)
-            .map(|parent| (parent.from_start, parent.watched, parent.found.clone()))
+            .map(|parent| {
+                let found = parent.found.clone();
+                (parent.from_start, parent.watched, found, parent.entry_only)
+            })
             .unwrap_or_default();
         let scope = match (self.scope(parent), NonZeroU32::new(child)) {
             (Scope::Process(_), Some(child)) => Scope::Process(child),
@@ -29,6 +32,7 @@ impl Controller {
         self.processes.insert(
             child,
             Traced {
+                entry_only,
                 from_start,
                 watched,
                 ..Traced::new(scope)
@@ -50,7 +54,7 @@ impl Controller {
         if is_command {
             return;
         }
-        self.announce_process(child, from_start);
+        self.announce_process(child);
         if let Ok(process) = Process::open(child) {
             self.watch_process(&process);
         }
@@ -64,8 +68,12 @@ impl Controller {
         process.from_start = from_start;
         process.seen = Seen::default();
         process.found.clear();
-        self.announce_process(pid, from_start);
-        if let Ok(process) = Process::open(pid) {
+        let running = Process::open(pid);
+        if let Ok(process) = &running {
+            self.reconsider_returns(process);
+        }
+        self.announce_process(pid);
+        if let Ok(process) = running {
             self.expect_libraries(&process, timestamp);
             let watched = self.watch_process(&process);
             if let Some(process) = self.processes.get_mut(&pid) {

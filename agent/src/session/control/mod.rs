@@ -2,12 +2,14 @@
 
 mod attach;
 mod choose;
+mod entries;
 mod hold;
 mod known;
 mod life;
 mod look;
 mod switch;
 mod watch;
+mod windows;
 
 use std::{
     collections::{HashMap, HashSet},
@@ -17,7 +19,7 @@ use std::{
         Arc,
         mpsc::{Receiver, RecvTimeoutError, Sender},
     },
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use agent_common::{Family, Layer, OWN_LINKS};
@@ -26,12 +28,14 @@ use hold::Held;
 pub(super) use hold::release;
 use thiserror::Error;
 use trace::{Fact, fact};
+pub(super) use windows::Budget;
 
 use super::{
-    Options, SessionError, Target, clock, drain::Inbox, enrich::fact_event, priority, stop::Stop,
+    Options, ProbeStatus, SessionError, Target, clock, drain::Inbox, enrich::fact_event, priority,
+    stop::Stop,
 };
 use crate::{
-    attach::{AttachError, Detacher, Links, Scope, Sites},
+    attach::{AttachError, Detacher, EntryOnly, Links, NoReturns, Placed, Scope, Sites},
     discover::{FileIdentity, Found, Libraries, Linker, Process, ProcessError, Seen, Selection},
     kernel::AttachMode,
     programs::{LoadError, Programs},
@@ -109,6 +113,10 @@ pub enum AttachFailure {
 pub(super) struct Report {
     /// Library files that were traced.
     pub(super) attached: usize,
+    /// A process was probed at entries alone.
+    pub(super) entries_only: bool,
+    /// When return probes of launches, copies and waits were last taken off.
+    pub(super) cut: Option<u64>,
 }
 
 /// How long changes of what a process maps are gathered before it is looked at, where none of
@@ -120,6 +128,8 @@ const GATHER: Duration = Duration::from_millis(20);
 struct Traced {
     /// What catches its calls. Children take after their parents.
     scope: Scope,
+    /// Why its calls are probed at entry alone, if they are. Children take after their parents.
+    entry_only: Option<NoReturns>,
     /// Traced from before its first call.
     from_start: bool,
     /// Its dynamic linker has been watched since it began: a library that the linker's probe
@@ -137,6 +147,7 @@ impl Traced {
     fn new(scope: Scope) -> Self {
         Self {
             scope,
+            entry_only: None,
             from_start: false,
             watched: false,
             seen: Seen::default(),
@@ -155,6 +166,14 @@ impl Traced {
         }
     }
 
+    /// Who it is, for the recording.
+    fn facts(&self, process: &Process) -> Result<fact::Process, ProcessError> {
+        Ok(fact::Process {
+            entry_only: self.entry_only.map(|reason| reason.to_string()),
+            ..process.facts(self.from_start)?
+        })
+    }
+
     fn has_cuda(&self) -> bool {
         let mut layers = self.found.iter().flat_map(|found| &found.library.layers);
         layers.any(|layer| matches!(layer, Layer::Runtime | Layer::Driver))
@@ -171,10 +190,15 @@ pub(super) struct Controller {
     selection: Option<Selection>,
     families: Vec<Family>,
     sites: Sites,
+    entry_only: EntryOnly,
+    /// Why links on all processes are those for entries alone, once they are.
+    shared_entry_only: Option<NoReturns>,
+    /// A process was probed at entries alone.
+    entries_only: bool,
     targets: BpfHashMap<MapData, u32, u32>,
     libraries: Libraries,
-    /// Where each library's sites are.
-    placed: HashMap<FileIdentity, Vec<crate::attach::Placed>>,
+    /// Where each library's sites are, those for entries alone and those for all.
+    placed: HashMap<(FileIdentity, bool), Vec<Placed>>,
     /// Links on all processes, by file.
     shared: HashMap<FileIdentity, (Found, Links)>,
     /// Dynamic linkers with links on all processes.
@@ -188,6 +212,9 @@ pub(super) struct Controller {
     /// What executables were seen to load.
     executables: known::Executables,
     switch: switch::Switch,
+    /// `None`: all probes are on all the time.
+    budget: Option<Budget>,
+    status: Arc<ProbeStatus>,
     detacher: Detacher,
     inbox: Sender<Inbox>,
     stop: Arc<Stop>,
@@ -198,10 +225,11 @@ impl Controller {
         mut programs: Programs,
         mode: AttachMode,
         options: &Options,
+        sites: Sites,
+        budget: Option<Budget>,
         inbox: Sender<Inbox>,
         stop: Arc<Stop>,
     ) -> Result<Self, SessionError> {
-        let sites = Sites::new(programs.take_sites()?, options.launch_returns);
         let targets = programs.take_targets()?;
         let switch = switch::Switch::new(programs.take_silences()?);
         let selection = match &options.target {
@@ -216,6 +244,9 @@ impl Controller {
             selection,
             families: options.families.clone(),
             sites,
+            entry_only: options.entry_only,
+            shared_entry_only: None,
+            entries_only: false,
             targets,
             libraries: Libraries::default(),
             placed: HashMap::new(),
@@ -227,6 +258,8 @@ impl Controller {
             attached: HashSet::new(),
             executables: known::Executables::default(),
             switch,
+            budget,
+            status: Arc::clone(&options.status),
             detacher: Detacher::start().map_err(SessionError::Start)?,
             inbox,
             stop,
@@ -236,12 +269,15 @@ impl Controller {
     /// Does what it is asked until told to detach.
     pub(super) fn run(mut self, requests: &Receiver<Control>) -> Report {
         priority::go_first();
+        let mut asked = Instant::now();
         loop {
-            let request = if self.gathering.is_empty() {
-                requests.recv().map_err(|_| RecvTimeoutError::Disconnected)
-            } else {
-                requests.recv_timeout(GATHER)
+            let gather = (!self.gathering.is_empty())
+                .then(|| (asked + GATHER).saturating_duration_since(Instant::now()));
+            let request = match gather.into_iter().chain(self.budget_wait()).min() {
+                Some(wait) => requests.recv_timeout(wait),
+                None => requests.recv().map_err(|_| RecvTimeoutError::Disconnected),
             };
+            let is_quiet = matches!(request, Err(RecvTimeoutError::Timeout));
             match request {
                 Ok(Control::Add { pid, reply }) => {
                     let _ = reply.send(self.add(pid));
@@ -256,14 +292,27 @@ impl Controller {
                 }
                 Ok(Control::Switch { off }) => self.switch(off),
                 Ok(Control::Task(task)) => self.task(task),
-                Err(RecvTimeoutError::Timeout) => self.look_at_gathered(),
+                Err(RecvTimeoutError::Timeout) if asked.elapsed() >= GATHER => {
+                    self.look_at_gathered();
+                }
+                Err(RecvTimeoutError::Timeout) => {}
                 Ok(Control::Detach) | Err(RecvTimeoutError::Disconnected) => break,
             }
+            if !is_quiet {
+                asked = Instant::now();
+                self.tell_attached();
+            }
+            self.look_at_budget();
         }
-        let attached = self.attached.len();
+        self.close_window();
+        let (attached, cut) = (self.attached.len(), self.cut());
         Links::detach_all(self.take_links());
         self.detacher.finish();
-        Report { attached }
+        Report {
+            attached,
+            entries_only: self.entries_only,
+            cut,
+        }
     }
 
     /// All links there are, taken from whoever has them.
@@ -314,10 +363,14 @@ impl Controller {
             return Ok(true);
         }
         let process = Process::open(pid)?;
-        let facts = process.facts(false)?;
         let scope = self.scope_of(&process);
+        let traced = Traced {
+            entry_only: self.no_returns(&process, scope),
+            ..Traced::new(scope)
+        };
+        let facts = traced.facts(&process)?;
         self.target(pid, scope)?;
-        self.processes.insert(pid, Traced::new(scope));
+        self.processes.insert(pid, traced);
         self.announce(pid, facts);
         self.watch_process(&process);
         let found = self.look(pid, None)?;
@@ -330,8 +383,11 @@ impl Controller {
         Ok(found)
     }
 
-    fn announce_process(&self, pid: u32, from_start: bool) {
-        match Process::open(pid).and_then(|process| process.facts(from_start)) {
+    fn announce_process(&self, pid: u32) {
+        let Some(traced) = self.processes.get(&pid) else {
+            return;
+        };
+        match Process::open(pid).and_then(|process| traced.facts(&process)) {
             Ok(facts) => self.announce(pid, facts),
             // It may have ended already.
             Err(error) => tracing::debug!("process {pid}: {error}"),
@@ -340,6 +396,7 @@ impl Controller {
 
     fn announce(&self, pid: u32, facts: fact::Process) {
         self.fact(pid, pid, &Fact::Process(facts));
+        self.tell_of_torch(pid);
     }
 
     fn fact(&self, pid: u32, tid: u32, fact: &Fact) {

@@ -58,6 +58,7 @@ impl Controller {
     fn switch_off(&mut self) {
         let begin = Instant::now();
         self.switch.turn();
+        self.close_window();
         self.switch.off_since = Some(clock::monotonic());
         if self.mode == AttachMode::Single {
             tracing::warn!(
@@ -75,6 +76,7 @@ impl Controller {
 
     fn switch_on(&mut self, since: u64) {
         self.switch.turn();
+        self.forget_time_off();
         let pids: Vec<u32> = self.processes.keys().copied().collect();
         for pid in pids {
             let Ok(process) = Process::open(pid) else {

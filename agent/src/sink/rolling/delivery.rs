@@ -9,11 +9,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-use trace::Batch;
+use trace::{Batch, SegmentName};
 
 use super::{
     disk::{Failure, Order, Told, Written},
-    names::SegmentName,
     size::SegmentSize,
     status::{Cause, Monitor},
 };

@@ -11,11 +11,10 @@ use std::{
     },
 };
 
-use trace::{Batch, BatchWriter, WriteError};
+use trace::{Batch, BatchWriter, SegmentName, WriteError};
 
 use super::{
     folder::{Folder, FolderError},
-    names::SegmentName,
     status::{Cause, Monitor},
 };
 

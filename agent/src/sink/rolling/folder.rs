@@ -9,8 +9,9 @@ use std::{
 };
 
 use thiserror::Error;
+use trace::SegmentName;
 
-use super::{names::SegmentName, status::Monitor};
+use super::status::Monitor;
 
 /// What files take of a disk is counted in blocks of this size.
 const BLOCK: u64 = 4096;

@@ -8,17 +8,11 @@ use std::{
 
 use agent_common::ApiId;
 use ledger::{Ledger, concerns_memory};
-use trace::{Batch, Event, Fact, Kind, fact};
+use trace::{Batch, Event, Fact, Kind, SegmentName, fact};
 
 use super::{
-    accounts::Accounts,
-    away::Away,
-    delivery::Delivery,
-    disk::Told,
-    names::{SegmentName, stamp},
-    resume::Resumed,
-    standing::Standing,
-    status::Monitor,
+    accounts::Accounts, away::Away, delivery::Delivery, disk::Told, resume::Resumed, stamp::stamp,
+    standing::Standing, status::Monitor,
 };
 use crate::sink::{Counts, Sources, batches::Batches};
 

@@ -17,9 +17,9 @@ mod delivery;
 mod disk;
 mod folder;
 mod keeper;
-mod names;
 mod resume;
 mod size;
+mod stamp;
 mod standing;
 mod status;
 
@@ -39,6 +39,7 @@ pub use folder::FolderError;
 pub use status::{Cause, Monitor, Status};
 
 use super::{Ids, Sink, SinkError, Sources, Summary};
+use crate::session::boot_id;
 use away::Away;
 use delivery::Delivery;
 use disk::Disk;
@@ -100,7 +101,7 @@ impl Rolling {
             sources,
             monitor: Arc::clone(&monitor),
             segment_bytes: size::segment_bytes(disk_bytes),
-            boot_id: resume::boot_id(),
+            boot_id: boot_id().unwrap_or_default(),
             ledger: Ledger::default(),
             standing: Standing::default(),
             away: Away::nobody(),

@@ -93,10 +93,3 @@ impl Resumed {
         }
     }
 }
-
-/// The kernel's id of this boot.
-pub(super) fn boot_id() -> String {
-    std::fs::read_to_string("/proc/sys/kernel/random/boot_id")
-        .map(|id| id.trim().to_owned())
-        .unwrap_or_default()
-}

@@ -159,6 +159,8 @@ impl Standing {
             | Fact::Checkpoint { .. }
             | Fact::Segment(_)
             | Fact::Unwritten(_)
+            | Fact::Window(_)
+            | Fact::TorchSampled
             | Fact::End => {}
         }
     }

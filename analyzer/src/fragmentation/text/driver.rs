@@ -9,10 +9,19 @@ use super::ROWS_SHOWN;
 use super::page::{Page, Tone, harmless, percent};
 
 pub(super) fn blocks(driver: &Driver, page: &mut Page) -> io::Result<()> {
+    let pools = if driver.pool_live_bytes > 0 {
+        format!(
+            " (memory pools, {} live, in pieces of {})",
+            bytes(driver.pool_live_bytes),
+            bytes(driver.pool_page_bytes)
+        )
+    } else {
+        String::new()
+    };
     page.paragraph(
         2,
         &format!(
-            "{} blocks, {} live; they hold {} in pages of {}: {} waste ({})",
+            "{} blocks, {} live; they hold {} in pages of {}{pools}: {} waste ({})",
             driver.blocks,
             bytes(driver.live_bytes),
             bytes(driver.held_bytes),

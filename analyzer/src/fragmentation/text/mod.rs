@@ -7,6 +7,7 @@ mod verdicts;
 
 use std::io::{self, Write};
 
+use crate::findings;
 use crate::text::Colour;
 
 use super::report::{Device, Process, Report};
@@ -18,6 +19,10 @@ const ROWS_SHOWN: usize = 6;
 /// Writes `report`.
 pub fn write_text(report: &Report, colour: Colour, output: &mut dyn Write) -> io::Result<()> {
     let start = report.recording.start_ns.unwrap_or(0);
+    if !report.findings.is_empty() {
+        let mut page = crate::text::Page::new(output, colour);
+        findings::section(&report.findings, report.recording.start_ns, &mut page)?;
+    }
     let mut page = Page {
         output,
         colour,

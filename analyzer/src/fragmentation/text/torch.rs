@@ -152,7 +152,7 @@ pub(super) fn pinned(torch: &Torch, page: &mut Page) -> io::Result<()> {
         segments,
         reserved,
         allocated,
-        free: _,
+        ..
     } = torch.pinned;
     if segments == 0 {
         return Ok(());

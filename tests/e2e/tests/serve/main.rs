@@ -1,7 +1,9 @@
 //! `cudasnoop serve`: metrics, health and API, beside workloads that know what they did.
 
+mod budget;
 mod metrics;
 mod sidecar;
+mod top;
 
 use std::{
     collections::BTreeMap,

@@ -1,6 +1,6 @@
 //! Metrics as Prometheus' own parsers read them.
 
-use std::{collections::BTreeMap, fs};
+use std::fs;
 
 use serde_json::Value;
 
@@ -47,17 +47,23 @@ impl Series {
 
     /// The sum of the series with this name and these labels.
     pub(crate) fn sum(&self, name: &str, labels: &[(&str, &str)]) -> f64 {
-        let labels: BTreeMap<_, _> = labels.iter().copied().collect();
-        let fits = |series: &&Value| {
+        self.of(name, labels)
+            .map(|series| series["value"].as_f64().expect("a number"))
+            .sum()
+    }
+
+    /// How many there are of them.
+    pub(crate) fn count(&self, name: &str, labels: &[(&str, &str)]) -> usize {
+        self.of(name, labels).count()
+    }
+
+    fn of(&self, name: &str, labels: &[(&str, &str)]) -> impl Iterator<Item = &Value> {
+        self.0.iter().filter(move |series| {
             series["name"] == name
                 && labels
                     .iter()
                     .all(|(label, value)| series["labels"][*label] == *value)
-        };
-        let values = self.0.iter().filter(fits);
-        values
-            .map(|series| series["value"].as_f64().expect("a number"))
-            .sum()
+        })
     }
 
     /// The only series with this name.

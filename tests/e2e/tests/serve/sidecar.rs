@@ -74,12 +74,16 @@ pub(crate) fn request(
     )
 }
 
+/// Sees all calls, but where a test says otherwise: exact counts can be compared.
+const EXACT: (&str, &str) = ("CUDASNOOP_MAX_OVERHEAD", "off");
+
 /// `cudasnoop serve`, on ports that are free.
 pub(crate) fn serve() -> Command {
     let mut command = cudasnoop();
     command.arg("serve");
     command.env("CUDASNOOP_LISTEN", "127.0.0.1:0");
     command.env("CUDASNOOP_ADMIN", "127.0.0.1:0");
+    command.env(EXACT.0, EXACT.1);
     command
 }
 
@@ -90,6 +94,7 @@ pub(crate) fn without(capabilities: &str) -> Command {
         .arg(format!("--bounding-set={capabilities}"))
         .arg(dist().join("cudasnoop"))
         .arg("serve")
+        .env(EXACT.0, EXACT.1)
         .stdin(Stdio::null());
     command
 }

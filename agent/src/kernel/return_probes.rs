@@ -14,7 +14,7 @@ use std::{
 
 use nix::sys::prctl::{set_dumpable, set_no_new_privs};
 
-use crate::kernel::Release;
+use super::Release;
 
 /// `__NR_uretprobe` of x86-64, where alone it exists.
 const URETPROBE: u32 = 335;
@@ -34,7 +34,7 @@ enum Outcome {
 
 /// Whether return probes crash a process whose filter forbids what it does not know.
 /// `filtered`: there is a filter on us, so that we cannot try without one.
-pub(super) fn meets_filters(filtered: bool, release: &Release) -> bool {
+pub fn meets_filters(filtered: bool, release: &Release) -> bool {
     if cfg!(not(target_arch = "x86_64")) || outcome(URETPROBE, true) != Outcome::Filtered {
         return false;
     }
@@ -69,7 +69,7 @@ fn outcome(call: u32, with_filter: bool) -> Outcome {
 }
 
 /// Has the calling process get [`OURS`] for a system call.
-fn filter(call: u32) -> io::Result<()> {
+pub(crate) fn filter(call: u32) -> io::Result<()> {
     // <linux/bpf_common.h>: LD | W | ABS; JMP | JEQ | K; RET | K.
     const LOAD: u16 = 0x20;
     const SKIP_UNLESS_EQUAL: u16 = 0x15;

@@ -1,8 +1,6 @@
-//! What segments are called.
+//! What the segments of a rolling recording are called (docs/rolling.md).
 
 use std::fmt;
-
-use trace::fact::Clock;
 
 /// What every name begins with.
 const PREFIX: &str = "cudasnoop-";
@@ -13,19 +11,19 @@ const OPEN: &str = ".part";
 
 /// The name of a segment: `cudasnoop-20261128T081724Z-000001.arrows`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct SegmentName {
+pub struct SegmentName {
     /// When it was begun, UTC; never earlier than that of the segment before, so that names sort
     /// as segments do though the clock be set back.
-    pub(super) stamp: String,
+    pub stamp: String,
     /// From 1.
-    pub(super) number: u64,
+    pub number: u64,
     /// Whether it is being written.
-    pub(super) is_open: bool,
+    pub is_open: bool,
 }
 
 impl SegmentName {
     /// What a file is, by its name; `None` for a file that is none of ours.
-    pub(super) fn parse(name: &str) -> Option<Self> {
+    pub fn parse(name: &str) -> Option<Self> {
         let (rest, is_open) = match name.strip_suffix(OPEN) {
             Some(rest) => (rest, true),
             None => (name, false),
@@ -50,7 +48,8 @@ impl SegmentName {
     }
 
     /// The same, of the segment when it is whole.
-    pub(super) fn closed(&self) -> Self {
+    #[must_use]
+    pub fn closed(&self) -> Self {
         Self {
             is_open: false,
             ..self.clone()
@@ -70,33 +69,14 @@ impl fmt::Display for SegmentName {
     }
 }
 
-/// The moment as a name has it: `20261128T081724Z`.
-pub(super) fn stamp(now: &Clock) -> String {
-    let text = analyzer::wall_clock::utc(now.monotonic, now).unwrap_or_default();
-    let digits = text.split('.').next().unwrap_or_default();
-    let digits = digits.replace(['-', ':'], "");
-    if digits.is_empty() {
-        // A clock that is beyond the year 9999 tells nothing.
-        "00000000T000000Z".to_owned()
-    } else {
-        digits + "Z"
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn names_are_read_as_they_are_written() {
-        let now = Clock {
-            monotonic: 5,
-            boottime: 5,
-            // `date -u -d 2026-11-28T08:17:24 +%s`
-            realtime: 1_795_853_844_123_456_789,
-        };
         let open = SegmentName {
-            stamp: stamp(&now),
+            stamp: "20261128T081724Z".to_owned(),
             number: 12,
             is_open: true,
         };

@@ -1,0 +1,141 @@
+//! What a hit costs here: measured at the start, with the session's own programs on a function of
+//! our own, before anything else is probed.
+
+use std::{arch::naked_asm, fs, hint::black_box, io, path::Path};
+
+use agent_common::{ApiId, Effect, Layer, Probe, ProbeClass, Site, SiteFile};
+use aya::maps::{MapData, MapError, RingBuf};
+use nix::time::{ClockId, clock_gettime};
+use thiserror::Error;
+
+use super::Prices;
+use crate::{
+    attach::{AttachError, EntryOnly, Links, Placed, Sites},
+    discover::{Process, ProcessError},
+    kernel::AttachMode,
+    programs::{CallProgram, Programs, State},
+};
+
+/// Why it could not be measured.
+#[derive(Debug, Error)]
+pub(crate) enum CalibrationError {
+    /// Where our function is in our file.
+    #[error("finding an own function in /proc/self/maps: {0}")]
+    Place(#[from] io::Error),
+    /// What we are.
+    #[error(transparent)]
+    Process(#[from] ProcessError),
+    /// The probe.
+    #[error(transparent)]
+    Attach(#[from] AttachError),
+    /// Leaving no trace.
+    #[error("resetting what was counted: {0}")]
+    Reset(#[from] MapError),
+}
+
+/// Calls that are measured together; their records fit into the smallest useful ring.
+const CALLS: u32 = 500;
+/// How often; the median counts.
+const ROUNDS: usize = 41;
+
+/// Begins as nearly all functions of CUDA do: with a `push`, which the kernel carries out itself.
+#[unsafe(naked)]
+extern "C" fn probed() {
+    naked_asm!("push rbp", "mov rbp, rsp", "pop rbp", "ret");
+}
+
+/// Measures. Whatever is in `ring` is lost, and nothing is left in `state`.
+pub(crate) fn calibrate(
+    programs: &mut Programs,
+    sites: &mut Sites,
+    ring: &mut RingBuf<MapData>,
+    state: &mut State,
+    mode: AttachMode,
+) -> Result<Prices, CalibrationError> {
+    let offset = file_offset()?;
+    let own = Process::open(std::process::id())?;
+    // Any function will do that is reported like most: this one waits for a stream.
+    let is_usual = |id: &ApiId| {
+        id.api()
+            .is_some_and(|api| api.effect == Effect::Wait && api.layer == Layer::Driver)
+    };
+    let site = ApiId::all().find(is_usual).and_then(|api| {
+        let file = SiteFile {
+            text_before: 0,
+            text_after: 0,
+            before_13: false,
+        };
+        Some((api, Site::new(api, "", file)?))
+    });
+    let Some((api, site)) = site else {
+        return Ok(Prices::ASSUMED);
+    };
+    let alone = measure(ring);
+    let mut with_probes = |probe: Probe| {
+        let mut probed = site;
+        probed.probe = probe as u8;
+        let site = sites.add(probed).map_err(AttachError::from)?;
+        let point = Placed {
+            program: CallProgram::Call,
+            offset,
+            site,
+            returns: probe != Probe::Entry,
+            class: ProbeClass::Hot,
+        };
+        let links = Links::attach_to_self(programs, point, Path::new("/proc/self/exe"), mode)?;
+        let cost = measure(ring) - alone;
+        Links::detach_all(vec![links]);
+        Ok::<_, AttachError>(cost.max(1.0))
+    };
+    let entry = with_probes(Probe::Entry)?;
+    // They might harm us as they might harm others.
+    let at_return = if EntryOnly::Auto.reason(&own).is_none() {
+        (with_probes(Probe::Return)? - entry).max(1.0)
+    } else {
+        entry
+    };
+    state.forget(api)?;
+    Ok(Prices { entry, at_return })
+}
+
+/// ns of our own time that a call takes.
+fn measure(ring: &mut RingBuf<MapData>) -> f64 {
+    let mut rounds: Vec<f64> = (0..ROUNDS).map(|_| round(ring)).collect();
+    rounds.sort_by(f64::total_cmp);
+    rounds[ROUNDS / 2]
+}
+
+fn round(ring: &mut RingBuf<MapData>) -> f64 {
+    let before = own_time();
+    for _ in 0..CALLS {
+        black_box(probed as extern "C" fn())();
+    }
+    let time = own_time() - before;
+    while ring.next().is_some() {}
+    time / f64::from(CALLS)
+}
+
+/// ns of this thread on a processor: others may have it meanwhile.
+#[expect(clippy::cast_precision_loss, reason = "differences of it are small")]
+fn own_time() -> f64 {
+    clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).map_or(0.0, |time| {
+        time.tv_sec() as f64 * 1e9 + time.tv_nsec() as f64
+    })
+}
+
+/// Where [`probed`] is in our file.
+fn file_offset() -> io::Result<u64> {
+    let address = probed as extern "C" fn() as usize as u64;
+    let maps = fs::read_to_string("/proc/self/maps")?;
+    let place = maps.lines().find_map(|line| {
+        let mut words = line.split_ascii_whitespace();
+        let (start, end) = words.next()?.split_once('-')?;
+        let number = |text| u64::from_str_radix(text, 16).ok();
+        let (start, end) = (number(start)?, number(end)?);
+        let offset = number(words.nth(1)?)?;
+        (start..end)
+            .contains(&address)
+            .then(|| address - start + offset)
+    });
+    place.ok_or_else(|| io::Error::other("no mapping has it"))
+}

@@ -1,0 +1,409 @@
+//! When windows open and close: a bucket of time that fills by the budget and empties by cost.
+
+use std::time::Duration;
+
+use agent_common::{CLASSES, ProbeClass};
+
+use super::{
+    Share,
+    history::{History, SPAN, nanoseconds},
+};
+
+/// The longest window, ns, unless its cost is within the budget.
+const WINDOW: u64 = 200_000_000;
+/// The first one, when it is not known yet what a window costs.
+const FIRST_WINDOW: u64 = 20_000_000;
+/// No window is shorter, unless the bucket is empty.
+const SHORTEST_WINDOW: u64 = 10_000_000;
+/// A window that stays open is told of that often, ns.
+const STRETCH: u64 = 1_000_000_000;
+/// How much time the bucket has at the start, ns; it never has more than a minute's.
+const HEAD_START: u64 = 5_000_000_000;
+/// Between two looks at the hits.
+const CLOSE_LOOK: Duration = Duration::from_millis(10);
+const FAR_LOOK: Duration = Duration::from_millis(500);
+
+/// What is to be done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Move {
+    /// Open a window.
+    Open,
+    /// Close it.
+    Close,
+    /// Tell of the window until now; it stays open.
+    Tell,
+    /// PyTorch's reports alone break the budget: from now on they come in windows, too.
+    SampleTorch,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum State {
+    Closed,
+    Open {
+        since: u64,
+        told: u64,
+        /// How long it may be, ns.
+        planned: u64,
+        /// ns of the busiest thread, since it was last told of.
+        cost: f64,
+    },
+}
+
+/// Decides. All times are ns of one clock, and do not go back.
+#[derive(Clone, Debug)]
+pub struct Policy {
+    budget: f64,
+    /// ns that probes may still cost.
+    tokens: f64,
+    charged: u64,
+    state: State,
+    /// What a ns of the last window cost, once there was one.
+    rate: Option<f64>,
+    /// What windowed probes cost since the last window: attaching and detaching take time.
+    edges: f64,
+    samples_torch: bool,
+    history: History,
+}
+
+impl Policy {
+    /// All steady probes are on, no window is open.
+    pub fn new(budget: Share, now: u64) -> Self {
+        let budget = budget.ratio();
+        Self {
+            budget,
+            tokens: budget * nanoseconds(HEAD_START),
+            charged: now,
+            state: State::Closed,
+            rate: None,
+            edges: 0.0,
+            samples_torch: false,
+            history: History::default(),
+        }
+    }
+
+    /// What was spent since the last time: ns of the busiest thread, by class.
+    pub fn charge(&mut self, now: u64, cost: [f64; CLASSES]) {
+        let passed = now.saturating_sub(self.charged);
+        self.charged = now;
+        let all: f64 = cost.iter().sum();
+        self.tokens += self.budget * nanoseconds(passed) - all;
+        self.tokens = self.tokens.min(self.most());
+        let sampled = self.sampled(cost);
+        match &mut self.state {
+            State::Open { cost, .. } => *cost += sampled,
+            State::Closed => self.edges += sampled,
+        }
+        self.history.add(passed, self.is_open(), cost);
+    }
+
+    /// What is to be done now, after [`Self::charge`].
+    pub fn decide(&self) -> Option<Move> {
+        match self.state {
+            State::Closed if self.torch_breaks() => Some(Move::SampleTorch),
+            State::Closed => (self.tokens > self.expected()).then_some(Move::Open),
+            State::Open { .. } if self.tokens <= 0.0 => Some(Move::Close),
+            State::Open {
+                since,
+                told,
+                planned,
+                cost,
+            } => {
+                let length = self.charged.saturating_sub(since);
+                if length < planned {
+                    return None;
+                }
+                // What has stayed open goes on until the bucket is empty.
+                let stays = length >= 2 * WINDOW || self.fits(cost / nanoseconds(length.max(1)));
+
+                if !stays {
+                    Some(Move::Close)
+                } else if self.charged.saturating_sub(told) >= STRETCH {
+                    Some(Move::Tell)
+                } else {
+                    None
+                }
+            }
+        }
+    }
+
+    /// The window is open.
+    pub fn opened(&mut self, now: u64) {
+        self.state = State::Open {
+            since: now,
+            told: now,
+            planned: self.planned(),
+            cost: 0.0,
+        };
+    }
+
+    /// The open window was told of.
+    pub fn told(&mut self, now: u64) {
+        if let State::Open { told, cost, .. } = &mut self.state {
+            *told = now;
+            *cost = 0.0;
+        }
+    }
+
+    /// The window is closed; its probes are about to go.
+    pub fn closed(&mut self, now: u64) {
+        if let State::Open { told, cost, .. } = self.state {
+            let length = now.saturating_sub(told).max(1);
+            self.rate = Some(cost / nanoseconds(length));
+        }
+        self.state = State::Closed;
+        self.edges = 0.0;
+    }
+
+    /// PyTorch's reports are in windows from now on.
+    pub const fn sample_torch(&mut self) {
+        self.samples_torch = true;
+    }
+
+    /// Whether a window is open.
+    pub const fn is_open(&self) -> bool {
+        matches!(self.state, State::Open { .. })
+    }
+
+    /// Until the next look. A thread spends a ns in a ns at most, so a full bucket leaves time.
+    pub fn wait(&self) -> Duration {
+        let until_empty = Duration::from_secs_f64(self.tokens.max(0.0) / 2e9);
+        match self.state {
+            State::Open { since, planned, .. } => {
+                let planned = (since + planned).saturating_sub(self.charged);
+                let until_planned = match planned {
+                    0 => FAR_LOOK,
+                    left => Duration::from_nanos(left),
+                };
+                until_empty.min(until_planned).clamp(CLOSE_LOOK, FAR_LOOK)
+            }
+            State::Closed => {
+                let missing = (self.expected() - self.tokens).max(0.0) / self.budget;
+                Duration::from_secs_f64(missing / 1e9).clamp(CLOSE_LOOK, FAR_LOOK)
+            }
+        }
+    }
+
+    /// Estimated cost of the last minute, as a share of the busiest thread's time.
+    pub fn overhead(&self) -> f64 {
+        let rates = ProbeClass::ALL.map(|class| self.history.rate(class as usize, 1));
+        rates.iter().sum()
+    }
+
+    /// Share of the last minute with an open window.
+    pub fn window(&self) -> f64 {
+        self.history.window()
+    }
+
+    /// Whether what is always on is alone beyond the budget.
+    pub fn steady_breaks(&self) -> bool {
+        self.rate_of(ProbeClass::Steady) > self.budget
+    }
+
+    fn most(&self) -> f64 {
+        self.budget * nanoseconds(SPAN)
+    }
+
+    /// Of a cost, what windows are for.
+    fn sampled(&self, [_, torch, hot]: [f64; CLASSES]) -> f64 {
+        hot + if self.samples_torch { torch } else { 0.0 }
+    }
+
+    fn rate_of(&self, class: ProbeClass) -> f64 {
+        self.history.rate(class as usize, HEAD_START)
+    }
+
+    /// What is always on.
+    fn steady_rate(&self) -> f64 {
+        let torch = if self.samples_torch {
+            0.0
+        } else {
+            self.rate_of(ProbeClass::Torch)
+        };
+        torch + self.rate_of(ProbeClass::Steady)
+    }
+
+    /// Whether a window of this cost for each ns can stay open.
+    fn fits(&self, rate: f64) -> bool {
+        rate + self.steady_rate() <= self.budget
+    }
+
+    /// The budget is spent, and not by windows.
+    fn torch_breaks(&self) -> bool {
+        !self.samples_torch
+            && self.tokens < 0.0
+            && self.rate_of(ProbeClass::Torch) > 0.0
+            && self.steady_rate() > self.budget
+    }
+
+    /// How long the next window may be, ns: half a full bucket must do for it.
+    fn planned(&self) -> u64 {
+        let Some(rate) = self.rate else {
+            return FIRST_WINDOW;
+        };
+        let affordable = (self.most() / 2.0 - self.edges) / rate.max(f64::MIN_POSITIVE);
+        if affordable >= nanoseconds(WINDOW) {
+            WINDOW
+        } else {
+            // Saturates, for what is no number, too.
+            #[expect(
+                clippy::cast_possible_truncation,
+                clippy::cast_sign_loss,
+                reason = "below WINDOW, and clamped"
+            )]
+            let affordable = affordable as u64;
+            affordable.max(SHORTEST_WINDOW)
+        }
+    }
+
+    /// What the next window is going to cost, ns of the busiest thread.
+    fn expected(&self) -> f64 {
+        // A thread cannot spend more than all of its time.
+        self.rate.unwrap_or(1.0) * nanoseconds(self.planned()) + self.edges
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::budget::MaxOverhead;
+
+    const MS: u64 = 1_000_000;
+    const SECOND: u64 = 1000 * MS;
+
+    fn policy(text: &str) -> Policy {
+        let budget: MaxOverhead = text.parse().expect("a budget");
+        Policy::new(budget.share().expect("a share"), 0)
+    }
+
+    /// A process, in virtual time.
+    struct World {
+        policy: Policy,
+        now: u64,
+        /// Cost of a ns, by class, while that class is probed.
+        rates: [f64; CLASSES],
+        /// ns that attaching takes, and detaching.
+        edge: u64,
+        spent: f64,
+        open: u64,
+        windows: u32,
+        longest: u64,
+        /// When the open window opened.
+        since: u64,
+    }
+
+    impl World {
+        fn new(budget: &str, rates: [f64; CLASSES]) -> Self {
+            Self {
+                policy: policy(budget),
+                now: 0,
+                rates,
+                edge: 50 * MS,
+                spent: 0.0,
+                open: 0,
+                windows: 0,
+                longest: 0,
+                since: 0,
+            }
+        }
+
+        fn pass(&mut self, time: u64, hot: bool) {
+            let [steady, torch, sampled] = self.rates;
+            let windowed = |rate| if hot { rate } else { 0.0 };
+            let torch = if self.policy.samples_torch {
+                windowed(torch)
+            } else {
+                torch
+            };
+            let cost = [steady, torch, windowed(sampled)].map(|rate| rate * nanoseconds(time));
+            self.spent += cost.iter().sum::<f64>();
+            self.now += time;
+            self.policy.charge(self.now, cost);
+        }
+
+        fn run(&mut self, until: u64) {
+            while self.now < until {
+                let wait = u64::try_from(self.policy.wait().as_nanos()).expect("short");
+                self.pass(wait, self.policy.is_open());
+                match self.policy.decide() {
+                    Some(Move::Open) => {
+                        self.pass(self.edge, true);
+                        self.policy.opened(self.now);
+                        self.since = self.now;
+                        self.windows += 1;
+                    }
+                    Some(Move::Close) => {
+                        let length = self.now - self.since;
+                        self.longest = self.longest.max(length);
+                        self.open += length;
+                        self.policy.closed(self.now);
+                        self.pass(self.edge, true);
+                    }
+                    Some(Move::Tell) => self.policy.told(self.now),
+                    Some(Move::SampleTorch) => self.policy.sample_torch(),
+                    None => {}
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_storm_is_sampled_within_the_budget() {
+        for (text, budget) in [("1%", 0.01), ("5%", 0.05), ("0.1%", 0.001)] {
+            let mut world = World::new(text, [0.0, 0.0, 0.9]);
+            world.run(600 * SECOND);
+            let overhead = world.spent / nanoseconds(world.now);
+            assert!(overhead <= 1.1 * budget, "{text}: {overhead}");
+            assert!(overhead >= 0.5 * budget, "{text}: {overhead}");
+            assert!(world.windows > 3, "{text}: {}", world.windows);
+            assert!(world.longest <= WINDOW + 20 * MS, "{text}");
+        }
+    }
+
+    #[test]
+    fn what_fits_is_seen_all_the_time() {
+        let mut world = World::new("1%", [0.002, 0.001, 0.005]);
+        world.run(100 * SECOND);
+        assert_eq!(world.windows, 1);
+        assert!(world.policy.is_open() && world.policy.window() > 0.99);
+        assert!((world.policy.overhead() - 0.008).abs() < 0.0005);
+    }
+
+    #[test]
+    fn a_storm_after_a_quiet_time_ends_what_stayed_open() {
+        let mut world = World::new("1%", [0.0, 0.0, 0.0001]);
+        world.run(100 * SECOND);
+        assert!(world.policy.is_open());
+        world.rates = [0.0, 0.0, 0.9];
+        let (before, quiet) = (world.spent, world.now);
+        world.run(700 * SECOND);
+        let overhead = (world.spent - before) / nanoseconds(world.now - quiet);
+        // A minute's worth was saved up.
+        assert!(overhead < 0.0125, "{overhead}");
+    }
+
+    #[test]
+    fn torch_goes_when_it_breaks_the_budget_and_not_before() {
+        let mut fits = World::new("1%", [0.0, 0.008, 0.9]);
+        fits.run(300 * SECOND);
+        assert!(!fits.policy.samples_torch);
+        let mut breaks = World::new("1%", [0.0, 0.03, 0.1]);
+        breaks.run(300 * SECOND);
+        assert!(breaks.policy.samples_torch);
+        assert!(breaks.windows > 3);
+        assert!(
+            breaks.policy.overhead() < 0.011,
+            "{}",
+            breaks.policy.overhead()
+        );
+    }
+
+    #[test]
+    fn what_is_always_on_can_leave_nothing_for_windows() {
+        let mut world = World::new("1%", [0.02, 0.0, 0.5]);
+        world.run(30 * SECOND);
+        let windows = world.windows;
+        world.run(300 * SECOND);
+        assert_eq!(world.windows, windows);
+        assert!(world.policy.steady_breaks());
+    }
+}

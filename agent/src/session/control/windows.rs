@@ -1,0 +1,422 @@
+//! The overhead budget at work: probes of launches, copies and waits come and go in windows.
+
+use std::{
+    collections::HashMap,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use agent_common::{Family, ProbeClass, Windows};
+use aya::maps::{Array, MapData};
+use trace::{Fact, fact};
+
+use super::{AttachFailure, Controller, clock};
+use crate::{
+    attach::{Links, Placed, Scope},
+    budget::{Meter, Move, Policy, Prices, Share, Standing},
+    discover::{FileIdentity, Found, Process},
+    programs::State,
+};
+
+/// What the budget is kept with.
+pub(in crate::session) struct Budget {
+    share: Share,
+    policy: Policy,
+    meter: Meter,
+    state: Arc<State>,
+    /// The word that the programs look at, and what is in it.
+    word: Array<MapData, u32>,
+    windows: Windows,
+    /// When the open window, or its last stretch, began.
+    opened: u64,
+    /// Until when it is known what happened: the end of the last window.
+    known_until: u64,
+    /// When return probes were last taken off: calls from before cannot be seen to return.
+    cut: Option<u64>,
+    samples_torch: bool,
+    warned: bool,
+    looked: Instant,
+}
+
+impl Budget {
+    pub(in crate::session) fn new(
+        share: Share,
+        prices: Prices,
+        state: Arc<State>,
+        word: Array<MapData, u32>,
+    ) -> Self {
+        let now = clock::monotonic();
+        let mut budget = Self {
+            share,
+            policy: Policy::new(share, now),
+            meter: Meter::new(prices),
+            state,
+            word,
+            windows: Windows::default(),
+            opened: now,
+            known_until: now,
+            cut: None,
+            samples_torch: false,
+            warned: false,
+            looked: Instant::now(),
+        };
+        budget.set(budget.windows.with(ProbeClass::Hot, false));
+        budget
+    }
+
+    fn set(&mut self, windows: Windows) {
+        self.windows = windows;
+        if let Err(error) = self.word.set(0, &windows.0, 0) {
+            tracing::error!("telling the eBPF programs of a window: {error}");
+        }
+    }
+
+    /// What windows are for.
+    fn sampled(&self) -> &'static [ProbeClass] {
+        if self.samples_torch {
+            &[ProbeClass::Torch, ProbeClass::Hot]
+        } else {
+            &[ProbeClass::Hot]
+        }
+    }
+
+    /// Whether probes of a class belong on what is attached now.
+    fn is_on(&self, class: ProbeClass) -> bool {
+        self.policy.is_open() || !self.sampled().contains(&class)
+    }
+
+    fn charge(&mut self) {
+        let cost = self.meter.read(self.state.hits());
+        self.policy.charge(clock::monotonic(), cost);
+    }
+
+    /// When the next look is due.
+    fn due(&self) -> Instant {
+        self.looked + self.policy.wait()
+    }
+
+    fn standing(&self) -> Standing {
+        Standing {
+            budget: self.share.ratio(),
+            overhead: self.policy.overhead(),
+            window: self.policy.window(),
+            prices: self.meter.prices(),
+        }
+    }
+
+    /// The window, or the stretch of it, that ends now: the fact that tells of it.
+    fn told(&mut self, until: u64) -> Fact {
+        let since = self.opened;
+        let families = self.sampled().iter().flat_map(|class| families(*class));
+        let window = fact::Window {
+            since,
+            until,
+            families: families.map(|family| family.name().to_owned()).collect(),
+            weight: weight(self.known_until, since, until),
+        };
+        self.known_until = until;
+        self.opened = until;
+        Fact::Window(window)
+    }
+}
+
+/// What a call in a window stands for: the time since the window before, too.
+#[expect(
+    clippy::cast_precision_loss,
+    reason = "104 days of nanoseconds are exact"
+)]
+fn weight(known_until: u64, since: u64, until: u64) -> f64 {
+    let length = until.saturating_sub(since).max(1);
+    let all = until.saturating_sub(known_until).max(length);
+    all as f64 / length as f64
+}
+
+fn families(class: ProbeClass) -> &'static [Family] {
+    match class {
+        ProbeClass::Steady => &[],
+        ProbeClass::Torch => &[Family::Torch],
+        ProbeClass::Hot => &[Family::Launch, Family::Copy, Family::Sync],
+    }
+}
+
+impl Controller {
+    /// How long control may wait for what it is asked.
+    pub(super) fn budget_wait(&self) -> Option<Duration> {
+        let budget = self.budget.as_ref()?;
+        Some(budget.due().saturating_duration_since(Instant::now()))
+    }
+
+    /// Looks at what was spent, if it is time to.
+    pub(super) fn look_at_budget(&mut self) {
+        let is_off = self.switch.is_off();
+        let Some(budget) = &mut self.budget else {
+            return;
+        };
+        if budget.due() > Instant::now() {
+            return;
+        }
+        budget.charge();
+        match budget.policy.decide().filter(|_| !is_off) {
+            Some(Move::Open) => self.open_window(),
+            Some(Move::Close) => self.close_window(),
+            Some(Move::Tell) => self.tell_window(),
+            Some(Move::SampleTorch) => self.sample_torch(),
+            None => {}
+        }
+        if let Some(budget) = &mut self.budget {
+            budget.looked = Instant::now();
+            self.status.set_budget(budget.standing());
+            if budget.policy.steady_breaks() && !budget.warned {
+                budget.warned = true;
+                tracing::warn!(
+                    "memory and device calls alone cost more than --max-overhead {}%: they stay \
+                     traced, and nothing is left for launches, copies and waits",
+                    budget.share.ratio() * 100.0
+                );
+            }
+        }
+    }
+
+    fn open_window(&mut self) {
+        let classes = self.budget.as_ref().map_or(&[][..], Budget::sampled);
+        for (pid, found) in self.probed() {
+            for class in classes {
+                if let Err(error) = self.attach_class(pid, &found, *class) {
+                    tell(pid, &error);
+                }
+            }
+        }
+        if let Some(budget) = &mut self.budget {
+            budget.charge();
+            let mut windows = budget.windows;
+            for class in classes {
+                windows = windows.with(*class, true);
+            }
+            budget.set(windows);
+            budget.opened = clock::monotonic();
+            budget.policy.opened(budget.opened);
+        }
+        self.tell_attached();
+    }
+
+    /// Closes the window if it is open.
+    pub(super) fn close_window(&mut self) {
+        let Some(budget) = self
+            .budget
+            .as_mut()
+            .filter(|budget| budget.policy.is_open())
+        else {
+            return;
+        };
+        let classes = budget.sampled();
+        let mut windows = budget.windows;
+        for class in classes {
+            windows = windows.with(*class, false);
+        }
+        budget.set(windows);
+        let until = clock::monotonic();
+        budget.charge();
+        budget.policy.closed(until);
+        let fact = budget.told(until);
+        self.fact(0, 0, &fact);
+        self.take_off(classes);
+    }
+
+    /// Links of these classes, off.
+    fn take_off(&mut self, classes: &[ProbeClass]) {
+        let own = self.processes.values_mut();
+        let own = own.flat_map(|process| process.links.values_mut());
+        let shared = self.shared.values_mut().map(|(_, links)| links);
+        let links = own.chain(shared);
+        let links = links.flat_map(|links| classes.iter().map(|class| links.take(*class)));
+        Links::detach_all(links.collect());
+        if let Some(budget) = &mut self.budget {
+            budget.set(budget.windows.next_epoch());
+            budget.cut = Some(clock::monotonic());
+        }
+        self.tell_attached();
+    }
+
+    fn tell_window(&mut self) {
+        if let Some(budget) = &mut self.budget {
+            let now = clock::monotonic();
+            budget.policy.told(now);
+            let fact = budget.told(now);
+            self.fact(0, 0, &fact);
+        }
+    }
+
+    /// From now on PyTorch's reports come in windows, too: its blocks cannot be followed.
+    fn sample_torch(&mut self) {
+        let Some(budget) = &mut self.budget else {
+            return;
+        };
+        tracing::warn!(
+            "PyTorch's reports alone cost more than --max-overhead {}%: from now on they are \
+             sampled, and its blocks are not known",
+            budget.share.ratio() * 100.0
+        );
+        budget.samples_torch = true;
+        budget.policy.sample_torch();
+        budget.set(budget.windows.with(ProbeClass::Torch, false));
+        for pid in self.processes.keys() {
+            self.fact(*pid, *pid, &Fact::TorchSampled);
+        }
+        self.take_off(&[ProbeClass::Torch]);
+    }
+
+    /// Tells of a process that PyTorch's reports come in windows, if they do.
+    pub(super) fn tell_of_torch(&self, pid: u32) {
+        if self
+            .budget
+            .as_ref()
+            .is_some_and(|budget| budget.samples_torch)
+        {
+            self.fact(pid, pid, &Fact::TorchSampled);
+        }
+    }
+
+    /// Probes were off, and are on again: nothing is known of the time between.
+    pub(super) fn forget_time_off(&mut self) {
+        if let Some(budget) = &mut self.budget {
+            budget.known_until = clock::monotonic();
+        }
+    }
+
+    /// Since when calls cannot be seen to return that are sampled.
+    pub(super) fn cut(&self) -> Option<u64> {
+        self.budget.as_ref()?.cut
+    }
+
+    /// The libraries that have probes, each with a process; one is enough for links on all.
+    fn probed(&self) -> Vec<(u32, Found)> {
+        let own = self.processes.iter().flat_map(|(pid, process)| {
+            let found = process.found.iter();
+            found.filter_map(|found| {
+                let has_links = process.links.contains_key(&found.library.identity());
+                has_links.then(|| (*pid, found.clone()))
+            })
+        });
+        let user = |identity: &FileIdentity| {
+            self.processes.iter().find_map(|(pid, process)| {
+                let mut found = process.found.iter();
+                let uses = process.scope == Scope::All
+                    && found.any(|found| found.library.identity() == *identity);
+                uses.then_some(*pid)
+            })
+        };
+        let shared = self
+            .shared
+            .iter()
+            .filter_map(|(identity, (found, _))| Some((user(identity)?, found.clone())));
+        own.chain(shared).collect()
+    }
+
+    /// Attaches what belongs on a library now, of points that have their sites.
+    pub(super) fn attach_points(
+        &mut self,
+        found: &Found,
+        placed: &[Placed],
+        scope: Scope,
+    ) -> Result<Links, AttachFailure> {
+        let path = found.library.file.attach_path();
+        let Some(budget) = &self.budget else {
+            let all = ProbeClass::Steady;
+            return Ok(Links::attach(
+                &mut self.programs,
+                placed,
+                &path,
+                scope,
+                all,
+            )?);
+        };
+        let on = ProbeClass::ALL.map(|class| budget.is_on(class).then_some(class));
+        let mut links = Links::default();
+        for class in on.into_iter().flatten() {
+            let points = points_of(placed, class);
+            links.merge(Links::attach(
+                &mut self.programs,
+                &points,
+                &path,
+                scope,
+                class,
+            )?);
+        }
+        Ok(links)
+    }
+
+    /// Attaches a class to a library that has its links.
+    fn attach_class(
+        &mut self,
+        pid: u32,
+        found: &Found,
+        class: ProbeClass,
+    ) -> Result<(), AttachFailure> {
+        let identity = found.library.identity();
+        let scope = self.scope(pid);
+        let entry_only = self.is_entry_only(pid, scope);
+        let Some(placed) = self.placed.get(&(identity, entry_only)) else {
+            return Ok(());
+        };
+        let points = points_of(placed, class);
+        let path = found.library.file.attach_path();
+        let links = Links::attach(&mut self.programs, &points, &path, scope, class)?;
+        let known = match scope {
+            Scope::All => self.shared.get_mut(&identity).map(|(_, links)| links),
+            Scope::Process(_) => self
+                .processes
+                .get_mut(&pid)
+                .and_then(|process| process.links.get_mut(&identity)),
+        };
+        if let Some(known) = known {
+            known.merge(links);
+        }
+        Ok(())
+    }
+
+    /// Says which probes are on.
+    pub(super) fn tell_attached(&self) {
+        let mut files: HashMap<FileIdentity, (String, usize)> = HashMap::new();
+        for process in self.processes.values() {
+            for found in &process.found {
+                let identity = found.library.identity();
+                let shared = self.shared.get(&identity).map(|(_, links)| links);
+                let links = process.links.get(&identity).or(shared);
+                let name = found.path.file_name().unwrap_or_default();
+                let (_, most) = files
+                    .entry(identity)
+                    .or_insert_with(|| (name.to_string_lossy().into_owned(), 0));
+                *most = links.map_or(0, Links::functions).max(*most);
+            }
+        }
+        self.status.set_attached(files.into_values().collect());
+    }
+}
+
+fn points_of(placed: &[Placed], class: ProbeClass) -> Vec<Placed> {
+    let points = placed.iter().copied();
+    points.filter(|point| point.class == class).collect()
+}
+
+fn tell(pid: u32, error: &AttachFailure) {
+    // It may have ended meanwhile.
+    if Process::open(pid).is_err() {
+        tracing::debug!("process {pid}: {error}");
+    } else {
+        tracing::warn!("process {pid}: {error}");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    #[expect(clippy::float_cmp, reason = "exact quotients")]
+    fn a_window_stands_for_the_time_before_it() {
+        assert_eq!(weight(0, 800, 1000), 5.0);
+        assert_eq!(weight(1000, 1000, 2000), 1.0);
+        // Clocks that do not fit together make no call count less than once.
+        assert_eq!(weight(2000, 1000, 1500), 1.0);
+    }
+}

@@ -1,0 +1,147 @@
+//! Calls that failed.
+
+use std::collections::BTreeMap;
+
+use super::{Confidence, Evidence, Family, Figures, Finding, Severity};
+use crate::demangle;
+use crate::failures::{Call, Failure, OUT_OF_MEMORY};
+use crate::text::{count, counted};
+
+/// After these a process's context is lost: CUDA says that "the process must be terminated and
+/// relaunched" (`driver_types.h`, the comments of 700 to 721), and a device with an uncorrectable
+/// error of its memory or links takes no more work.
+const FATAL: [i32; 14] = [
+    214, 220, 226, 700, 702, 710, 714, 715, 716, 717, 718, 719, 721, 999,
+];
+
+/// Most launches that are named.
+const LAUNCHES: usize = 3;
+
+/// Most characters of a kernel's name.
+const KERNEL: usize = 48;
+
+pub(super) fn find(figures: Figures<'_>) -> Vec<Finding> {
+    let failures = figures.report.failures.iter();
+    // What found no memory is told by the families `oom` and `allocator`.
+    failures
+        .filter(|failure| failure.code != OUT_OF_MEMORY)
+        .map(failed)
+        .collect()
+}
+
+fn failed(failure: &Failure) -> Finding {
+    let Failure {
+        pid,
+        code,
+        name,
+        first,
+        calls,
+        by_function: _,
+        before: _,
+        launches_before,
+        calls_after,
+        failed_after,
+    } = failure;
+    let is_fatal = FATAL.contains(code);
+    let name = name.unwrap_or("unknown");
+    let mut evidence = vec![call(*pid, first, &format!("the first to return {code}"))];
+    let launches = launches_before.iter().rev().take(LAUNCHES);
+    evidence.extend(launches.map(|launch| {
+        let kernel = launch.kernel.as_deref();
+        let kernel = kernel.map_or_else(
+            || "an unnamed kernel".to_owned(),
+            |kernel| demangle::short(kernel, KERNEL),
+        );
+        call(*pid, launch, &format!("launched before it: {kernel}"))
+    }));
+    evidence.push(Evidence::new(format!(
+        "after it {} of {} failed",
+        count(*failed_after),
+        counted(*calls_after, "call")
+    )));
+    let mut unknowns = Vec::new();
+    if is_fatal {
+        unknowns.push(
+            "Which work on the device made it: errors come back with a later call. \
+             CUDA_LAUNCH_BLOCKING=1 makes the culprit's own call return it."
+                .to_owned(),
+        );
+    }
+    Finding {
+        id: format!(
+            "error.{}:{pid}:{code}",
+            if is_fatal { "fatal" } else { "failed" }
+        ),
+        family: Family::Error,
+        severity: if is_fatal {
+            Severity::Critical
+        } else {
+            Severity::Info
+        },
+        claim: match (is_fatal, failure.is_sticky()) {
+            (true, Some(true)) => format!(
+                "{} failed with {code} ({name}), and every call after it: the process can use \
+                 the device no more.",
+                first.api
+            ),
+            (true, _) => format!("{} failed with {code} ({name}).", first.api),
+            (false, _) => format!("{} failed with {code} ({name}).", counted(*calls, "call")),
+        },
+        numbers: BTreeMap::from([
+            ("code", (*code).into()),
+            ("calls", (*calls).into()),
+            ("calls_after", (*calls_after).into()),
+            ("failed_after", (*failed_after).into()),
+        ]),
+        confidence: Confidence::High,
+        evidence,
+        unknowns,
+        next_step: next_step(*code).to_owned(),
+    }
+}
+
+fn call(pid: u32, call: &Call, what: &str) -> Evidence {
+    Evidence {
+        pid: Some(pid),
+        api: Some(call.api.to_owned()),
+        from_ns: Some(call.at_ns),
+        ..Evidence::new(format!("{what}, by thread {}", call.tid))
+    }
+}
+
+const fn next_step(code: i32) -> &'static str {
+    match code {
+        214 => {
+            "The device's memory has an uncorrectable error: look at `nvidia-smi -q -d ECC,ROW_REMAPPER` \
+             and the Xid in the kernel's log, drain the node, reset the device."
+        }
+        220 => {
+            "A link between devices failed: look at `nvidia-smi nvlink -e` and the Xid in the \
+             kernel's log; reset the devices, or replace the part."
+        }
+        226 => {
+            "The error was contained to this process: restart it, and look at the Xid in the \
+             kernel's log."
+        }
+        700 | 716 | 717 => {
+            "A kernel used memory that is not its own: run it under compute-sanitizer, or with \
+             CUDA_LAUNCH_BLOCKING=1 to learn which; an index out of range is the usual cause."
+        }
+        710 => {
+            "A device-side assert, in PyTorch usually an index or class number out of range: its \
+             text is on the program's standard error; CUDA_LAUNCH_BLOCKING=1 shows the line."
+        }
+        702 => {
+            "A kernel ran longer than the device lets it (a display is attached): make it \
+             shorter, or use a device without one."
+        }
+        714 | 715 | 718 | 719 | 721 | 999 => {
+            "A kernel crashed: run it under compute-sanitizer, or with CUDA_LAUNCH_BLOCKING=1; \
+             restart the process, since its context is lost."
+        }
+        _ => {
+            "See `cudasnoop errors` for what came before. Programs that try what a device can do \
+             get such errors and go on."
+        }
+    }
+}

@@ -1,0 +1,351 @@
+//! Recordings that are read as one tell what one recording of all would.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use trace::fact::{Caller, Clock, Process, Segment, Settings};
+use trace::{Event, Fact, Kind, Writer};
+
+use super::Recording;
+use crate::Error;
+
+const SECOND: u64 = 1_000_000_000;
+const COLUMNS: &[&str] = &["duration", "api", "kernel", "caller", "text"];
+
+/// A machine: its boot, what it calls itself, and when it booted, ns since 1970.
+struct Machine {
+    boot: &'static str,
+    host: &'static str,
+    namespace: u64,
+    booted: u64,
+}
+
+const NODE: Machine = Machine {
+    boot: "b1",
+    host: "node",
+    namespace: 1,
+    booted: 1_000 * SECOND,
+};
+
+const LATER_NODE: Machine = Machine {
+    boot: "b2",
+    host: "later",
+    namespace: 1,
+    booted: 1_500 * SECOND,
+};
+
+fn fact(timestamp: u64, pid: u32, fact: &Fact) -> Event {
+    Event {
+        timestamp,
+        pid,
+        kind: Kind::Fact,
+        text: Some(fact.to_text()),
+        ..Event::default()
+    }
+}
+
+impl Machine {
+    fn begin(&self, timestamp: u64) -> Vec<Event> {
+        let settings = Settings {
+            version: String::new(),
+            kernel: String::new(),
+            host: self.host.to_owned(),
+            attach: String::new(),
+            events: vec!["memory".to_owned()],
+            ring_bytes: 0,
+            launch_returns: false,
+            max_overhead: None,
+            command: None,
+            pod: None,
+            boot_id: Some(self.boot.to_owned()),
+            pid_namespace: Some(self.namespace),
+        };
+        let clock = Clock {
+            monotonic: timestamp,
+            boottime: timestamp,
+            realtime: self.booted + timestamp,
+        };
+        vec![
+            fact(timestamp, 0, &Fact::Settings(settings)),
+            fact(timestamp, 0, &Fact::Clock(clock)),
+        ]
+    }
+}
+
+fn process(pid: u32) -> Event {
+    let process = Process {
+        pid,
+        namespace_pid: pid,
+        start_time: 5,
+        parent: 1,
+        exe: String::new(),
+        title: String::new(),
+        command: String::new(),
+        from_start: true,
+        visible_devices: None,
+        container: None,
+        pod_uid: None,
+        entry_only: None,
+    };
+    fact(0, pid, &Fact::Process(process))
+}
+
+fn call(timestamp: u64, pid: u32, caller: u32) -> Event {
+    Event {
+        timestamp,
+        pid,
+        caller: Some(caller),
+        duration: Some(10),
+        api: agent_common::ApiId::by_name("cudaMalloc"),
+        ..Event::default()
+    }
+}
+
+fn write(path: &Path, events: &[Event]) -> PathBuf {
+    let mut writer = Writer::new(Vec::new()).expect("memory takes all");
+    for event in events {
+        writer.push(event).expect("memory takes all");
+    }
+    let file = writer.finish().expect("memory takes all");
+    fs::write(path, file).expect("the file can be written");
+    path.to_owned()
+}
+
+fn read(paths: &[PathBuf]) -> (Vec<Event>, Vec<String>) {
+    let mut recording = Recording::open(paths, COLUMNS).expect("recordings");
+    let batches = recording.by_ref().map(|batch| batch.expect("a batch"));
+    let events = batches.flat_map(|batch| batch.iter().collect::<Vec<_>>());
+    let events = events.collect();
+    (events, recording.ended().notes)
+}
+
+/// Calls as time, process and caller.
+fn calls(events: &[Event]) -> Vec<(u64, u32, Option<u32>)> {
+    let calls = events.iter().filter(|event| event.kind == Kind::Call);
+    calls
+        .map(|call| (call.timestamp, call.pid, call.caller))
+        .collect()
+}
+
+fn ends(events: &[Event]) -> usize {
+    let end = Fact::End.to_text();
+    let is_end = |event: &&Event| event.text.as_ref() == Some(&end);
+    events.iter().filter(is_end).count()
+}
+
+#[test]
+fn recordings_of_one_boot_are_merged_by_its_clock_and_keep_their_ids() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut a = NODE.begin(10);
+    a.extend([
+        process(7),
+        call(100, 7, 0),
+        call(300, 7, 1),
+        fact(400, 0, &Fact::End),
+    ]);
+    let mut b = NODE.begin(20);
+    b.extend([
+        process(8),
+        call(200, 8, 0),
+        call(250, 8, 0),
+        fact(260, 0, &Fact::End),
+    ]);
+    let paths = [
+        write(&folder.path().join("a"), &a),
+        write(&folder.path().join("b"), &b),
+    ];
+    let (events, notes) = read(&paths);
+    // Both call theirs 0; no two callers are one.
+    assert_eq!(
+        calls(&events),
+        [
+            (100, 7, Some(0)),
+            (200, 8, Some(1)),
+            (250, 8, Some(1)),
+            (300, 7, Some(2))
+        ]
+    );
+    assert_eq!((ends(&events), notes), (2, Vec::new()));
+    let last = events.last().and_then(|event| event.text.as_deref());
+    assert_eq!(last, Some(Fact::End.to_text().as_str()));
+    assert!(
+        events
+            .iter()
+            .map(|event| event.seq)
+            .eq(0..events.len() as u64)
+    );
+}
+
+#[test]
+fn recordings_of_two_hosts_are_on_one_clock_and_their_processes_apart() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut a = NODE.begin(600 * SECOND);
+    a.extend([
+        process(7),
+        call(601 * SECOND, 7, 0),
+        call(603 * SECOND, 7, 0),
+    ]);
+    // The same process id at the same time of day, 2 s later.
+    let mut b = LATER_NODE.begin(100 * SECOND);
+    let caller = Caller {
+        id: 0,
+        module: Some("/lib/b.so".to_owned()),
+    };
+    b.extend([
+        process(7),
+        fact(101 * SECOND, 7, &Fact::Caller(caller)),
+        call(102 * SECOND, 7, 0),
+        fact(103 * SECOND, 0, &Fact::End),
+    ]);
+    let paths = [
+        write(&folder.path().join("b"), &b),
+        write(&folder.path().join("a"), &a),
+    ];
+    let (events, notes) = read(&paths);
+    let ours = 10_000_007;
+    let found = calls(&events);
+    let times: Vec<_> = found
+        .iter()
+        .map(|(time, pid, _)| (time / SECOND, *pid))
+        .collect();
+    assert_eq!(times, [(601, ours), (602, 7), (603, ours)]);
+    let told = events
+        .iter()
+        .find_map(|event| match Fact::parse(event.text.as_deref()?) {
+            Some(Fact::Caller(caller)) => Some(caller),
+            Some(_) | None => None,
+        });
+    let told = told.expect("the caller");
+    assert_eq!(Some(told.id), found[1].2);
+    assert_ne!(found[0].2, found[1].2);
+    // One has no end: so the whole has none.
+    assert_eq!(ends(&events), 0);
+    assert_eq!(notes.len(), 1, "{notes:?}");
+    assert!(notes[0].contains("10,000,000"), "{notes:?}");
+}
+
+#[test]
+fn two_pods_of_one_node_have_one_clock_and_other_processes() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let pod = Machine {
+        host: "pod",
+        namespace: 2,
+        ..NODE
+    };
+    let mut a = NODE.begin(10);
+    a.extend([process(7), call(100, 7, 0)]);
+    let mut b = pod.begin(10);
+    b.extend([process(7), call(50, 7, 0)]);
+    let paths = [
+        write(&folder.path().join("a"), &a),
+        write(&folder.path().join("b"), &b),
+    ];
+    let (events, _) = read(&paths);
+    let times: Vec<_> = calls(&events).iter().map(|call| (call.0, call.1)).collect();
+    assert_eq!(times, [(50, 10_000_007), (100, 7)]);
+}
+
+#[test]
+fn a_process_that_two_recordings_have_at_once_is_told_of() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut a = NODE.begin(10);
+    a.extend([process(7), call(100, 7, 0), call(300, 7, 0)]);
+    let mut later = NODE.begin(400);
+    later.extend([process(7), call(500, 7, 0)]);
+    let a = write(&folder.path().join("a"), &a);
+    let later = write(&folder.path().join("later"), &later);
+    assert_eq!(read(&[a.clone(), later]).1, Vec::<String>::new());
+    let notes = read(&[a.clone(), a]).1;
+    assert_eq!(notes.len(), 1);
+    assert!(notes[0].contains("counts twice"), "{notes:?}");
+}
+
+#[test]
+fn a_recording_without_a_clock_has_no_place_among_those_of_other_hosts() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let a = write(&folder.path().join("a"), &NODE.begin(10));
+    let b = write(&folder.path().join("b"), &[call(1, 1, 1)]);
+    let error = Recording::open(&[a, b], COLUMNS).expect_err("no clock");
+    assert!(matches!(error, Error::NoClock { .. }), "{error}");
+}
+
+fn segment(number: u64, boot: &str) -> Event {
+    let segment = Segment {
+        number,
+        events_before: 0,
+        boot_id: boot.to_owned(),
+        forgotten_facts: 0,
+    };
+    fact(0, 0, &Fact::Segment(segment))
+}
+
+fn segment_file(folder: &Path, number: u64, rest: &[Event]) -> PathBuf {
+    let mut events = vec![segment(number, "b1")];
+    events.extend_from_slice(rest);
+    let name = format!("cudasnoop-20261128T081724Z-{number:06}.arrows");
+    write(&folder.join(name), &events)
+}
+
+#[test]
+fn segments_are_one_recording_however_they_are_named() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path();
+    let files: Vec<PathBuf> = [9, 10, 12]
+        .into_iter()
+        .map(|number| segment_file(path, number, &[call(number, 1, 0)]))
+        .collect();
+    fs::write(path.join("notes.txt"), "dear diary").expect("a file");
+    let whole = read(&[path.to_owned()]);
+    let times: Vec<u64> = calls(&whole.0).iter().map(|call| call.0).collect();
+    assert_eq!(times, [9, 10, 12]);
+    assert_eq!(whole.1.len(), 1);
+    assert!(
+        whole.1[0].contains("segments 11 to 11 are missing"),
+        "{:?}",
+        whole.1
+    );
+    let shuffled = [files[2].clone(), files[0].clone(), files[1].clone()];
+    assert_eq!(read(&shuffled), whole);
+}
+
+#[test]
+fn segments_of_another_boot_are_another_recording() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path();
+    let with = |machine: &Machine, number, at: u64| {
+        let mut events = vec![segment(number, machine.boot)];
+        events.extend(machine.begin(at));
+        events.push(call(at + 1, 7, 0));
+        let name = format!("cudasnoop-20261128T081724Z-{number:06}.arrows");
+        write(&path.join(name), &events);
+    };
+    with(&NODE, 1, 600 * SECOND);
+    with(&LATER_NODE, 2, 200 * SECOND);
+    let times: Vec<_> = calls(&read(&[path.to_owned()]).0)
+        .iter()
+        .map(|call| (call.0 / SECOND, call.1))
+        .collect();
+    assert_eq!(times, [(600, 7), (700, 10_000_007)]);
+}
+
+#[test]
+fn a_segment_whose_beginning_was_not_written_is_passed_over() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path();
+    segment_file(path, 1, &[call(5, 1, 0)]);
+    fs::write(
+        path.join("cudasnoop-20261128T081724Z-000002.arrows.part"),
+        "",
+    )
+    .expect("a file");
+    let (events, notes) = read(&[path.to_owned()]);
+    assert_eq!((calls(&events).len(), notes.len()), (1, 1));
+    assert!(notes[0].contains("it is empty"), "{notes:?}");
+}
+
+#[test]
+fn a_folder_without_segments_is_no_recording() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let error = Recording::open(&[folder.path().to_owned()], COLUMNS).expect_err("empty");
+    assert!(matches!(error, Error::NoSegments { .. }), "{error}");
+}

@@ -1,0 +1,151 @@
+//! The overhead budget: what probes cost, and what is estimated meanwhile.
+
+use std::{fs, thread, time::Duration};
+
+use e2e::workload_command;
+use nix::{
+    sys::signal::Signal,
+    unistd::{SysconfVar, sysconf},
+};
+
+use crate::{
+    metrics::{Format, Series},
+    number,
+    sidecar::{self, Sidecar, Step, until},
+};
+
+const LAUNCHES: &str = "cudasnoop_api_calls_estimated_total";
+
+/// Seconds of processor time of a process: its own, and the kernel's for it.
+fn times(pid: &str) -> (f64, f64) {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).expect("it lives");
+    let (_, fields) = stat.rsplit_once(')').expect("a name");
+    let fields: Vec<&str> = fields.split_whitespace().collect();
+    let ticks = sysconf(SysconfVar::CLK_TCK).expect("known").expect("known");
+    let ticks = f64::from(u32::try_from(ticks).expect("small"));
+    let seconds = |field: usize| fields[field].parse::<f64>().expect("ticks") / ticks;
+    // utime and stime, proc(5), counted from what follows the name.
+    (seconds(11), seconds(12))
+}
+
+/// A tight loop of launches beside `budget`, if there is one: processor time of its own and in the
+/// kernel, which is where probes are.
+fn storm(budget: Option<&str>) -> (f64, f64) {
+    let mut command = workload_command("storm");
+    command.args(["--kind", "launch", "--rounds", "600"]);
+    let mut step = Step::start(command, "call,exit");
+    let sidecar = budget.map(|budget| {
+        let sidecar = Sidecar::start(&["--max-overhead", budget, "-p", &step.pid()]);
+        sidecar.is_traced(&step.pid());
+        sidecar
+    });
+    let before = times(&step.pid());
+    step.go();
+    step.report();
+    let after = times(&step.pid());
+    if let Some(sidecar) = sidecar {
+        let series = sidecar.metrics(Format::OpenMetrics);
+        assert!(series.sum(LAUNCHES, &[]) > 0.0, "it looked at some");
+        assert!(series.sum("cudasnoop_window_ratio", &[]) < 1.0);
+        sidecar.end(Signal::SIGTERM);
+    }
+    step.go();
+    step.end();
+    (after.0 - before.0, after.1 - before.1)
+}
+
+/// Without a budget the kernel's part would be many times the program's own.
+#[test]
+fn a_tight_loop_is_slowed_within_the_budget() {
+    const BUDGET: f64 = 0.05;
+    // What the budget lets pass in the first seconds: 5 s worth, and what is saved up until the
+    // loop begins.
+    const FIRST: f64 = 15.0 * BUDGET;
+    for _ in 0..2 {
+        let (_, alone) = storm(None);
+        let (own, kernel) = storm(Some("5%"));
+        let cost = kernel - alone;
+        assert!(
+            cost <= 1.5 * BUDGET * (own + kernel) + FIRST,
+            "{cost} s in the kernel beside {own} s of its own"
+        );
+    }
+}
+
+#[test]
+fn a_steady_rate_is_estimated() {
+    let mut command = workload_command("storm");
+    // A few times what the budget has room for, and yet little of a processor's time.
+    command.args(["--kind", "launch", "--rate", "20000", "--seconds", "30"]);
+    let mut step = Step::start(command, "call,exit");
+    let sidecar = Sidecar::start(&["--max-overhead", "1%", "-p", &step.pid()]);
+    sidecar.is_traced(&step.pid());
+    step.go();
+    let truth = step.report();
+    let made = number(&truth["calls"]["cudaLaunchKernel"]);
+    let near = |count: f64| (count / made - 1.0).abs() < 0.1;
+    let launches = |series: &Series| series.sum(LAUNCHES, &[("api", "cudaLaunchKernel")]);
+    // Until the last window with launches is over, and told of.
+    thread::sleep(Duration::from_secs(5));
+    let series = sidecar.metrics(Format::OpenMetrics);
+    let estimated = launches(&series);
+    assert!(near(estimated), "{estimated} of {made}");
+    assert!(near(
+        series.sum("cudasnoop_kernel_launches_estimated_total", &[])
+    ));
+    // It is no more than what the windows had: each launch seen stands for some.
+    assert!(series.sum("cudasnoop_events_total", &[("family", "launch")]) < made);
+    // Another name, so that nobody takes it for exact.
+    let exact = [("api", "cudaLaunchKernel")];
+    assert_eq!(series.count("cudasnoop_api_calls_total", &exact), 0);
+    assert_eq!(series.count("cudasnoop_kernel_launches_total", &[]), 0);
+    step.go();
+    step.end();
+    sidecar.ends();
+}
+
+/// What is rare is exact, whatever the budget; probes come and go, and go for good when they are
+/// switched off.
+#[test]
+#[expect(clippy::float_cmp, reason = "whole numbers, far below 2^53")]
+fn memory_is_exact_within_a_budget() {
+    let mut command = workload_command("mix");
+    command.args(["--iterations", "40", "--leak", "5"]);
+    let mut step = Step::start(command, "call,exit");
+    let sidecar = Sidecar::start(&["--max-overhead", "1%", "-p", &step.pid()]);
+    sidecar.is_traced(&step.pid());
+    step.go();
+    let truth = step.report();
+    let live = |series: &Series| {
+        series.sum("cudasnoop_memory_live_bytes", &[("kind", "device")])
+            == number(&truth["live_bytes"])
+    };
+    let mallocs = [("api", "cudaMalloc")];
+    let series = until(|| {
+        let series = sidecar.metrics(Format::OpenMetrics);
+        live(&series).then_some(series)
+    })
+    .expect("all memory is known");
+    assert_eq!(
+        series.sum("cudasnoop_api_calls_total", &mallocs),
+        number(&truth["calls"]["cudaMalloc"])
+    );
+    assert_eq!(series.count(LAUNCHES, &mallocs), 0);
+    assert_eq!(series.sum("cudasnoop_overhead_budget_ratio", &[]), 0.01);
+    let entry = series.sum("cudasnoop_probe_cost_seconds", &[("probe", "entry")]);
+    assert!(entry > 0.0, "a probe costs something");
+    let attached = |series: &Series| series.sum("cudasnoop_probes_attached", &[]);
+    assert!(attached(&series) > 50.0);
+    let put = |path| sidecar::request("PUT", sidecar.admin, path, "").0;
+    assert_eq!(put("/api/v1/probes/off"), 200);
+    sidecar.says("all probes are off");
+    until(|| (attached(&sidecar.metrics(Format::OpenMetrics)) == 0.0).then_some(()))
+        .expect("none is left");
+    // No window brings them back.
+    thread::sleep(Duration::from_secs(1));
+    assert_eq!(attached(&sidecar.metrics(Format::OpenMetrics)), 0.0);
+    assert_eq!(put("/api/v1/probes/on"), 200);
+    until(|| (attached(&sidecar.metrics(Format::OpenMetrics)) > 50.0).then_some(()))
+        .expect("they are back");
+    sidecar.end(Signal::SIGTERM);
+}
