@@ -10,7 +10,7 @@ use printed::{as_json, assert_documented, golden};
 use sample::{ENGINE, SECOND, START, Sample, at};
 use trace::{Event, Reader};
 
-/// Numbers that are the same in every run (SplitMix64).
+/// Numbers that are the same in every run (`SplitMix64`).
 struct Random(u64);
 
 impl Random {

@@ -1,4 +1,4 @@
-//! Histograms: against values that are counted by hand, and read by HdrHistogram's own tools.
+//! Histograms: against values that are counted by hand, and read by `HdrHistogram`'s own tools.
 
 mod printed;
 mod sample;
@@ -315,7 +315,7 @@ fn groups_are_those_of_the_rows() {
     assert_eq!((calls["cudaMalloc"], calls["cudaFree"]), (6, 2));
 }
 
-/// What HdrHistogram's own reader, from PyPI, says of the log.
+/// What `HdrHistogram`'s own reader, from `PyPI`, says of the log.
 #[test]
 fn the_log_is_read_by_hdr_histogram() {
     let python = std::env::var("CUDASNOOP_PYTHON").expect("cargo xtask test sets it");

@@ -204,10 +204,8 @@ fn the_peak_is_that_of_what_is_read() {
 /// The part of the rows that is about one process.
 fn of_process(rows: &[Event], is_of: impl Fn(u32) -> bool) -> Sample {
     let mut sample = Sample::new();
-    let mut pids = BTreeMap::new();
     for event in rows {
         if event.pid == 0 || is_of(event.pid) {
-            pids.insert(event.pid, ());
             sample.events.push(event.clone());
         }
     }

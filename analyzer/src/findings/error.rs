@@ -14,6 +14,9 @@ const FATAL: [i32; 14] = [
     214, 220, 226, 700, 702, 710, 714, 715, 716, 717, 718, 719, 721, 999,
 ];
 
+/// `cudaErrorCudartUnloading`: what programs do to CUDA while they end. Each PyTorch program does.
+const UNLOADING: i32 = 4;
+
 /// Most launches that are named.
 const LAUNCHES: usize = 3;
 
@@ -24,7 +27,7 @@ pub(super) fn find(figures: Figures<'_>) -> Vec<Finding> {
     let failures = figures.report.failures.iter();
     // What found no memory is told by the families `oom` and `allocator`.
     failures
-        .filter(|failure| failure.code != OUT_OF_MEMORY)
+        .filter(|failure| !matches!(failure.code, OUT_OF_MEMORY | UNLOADING))
         .map(failed)
         .collect()
 }

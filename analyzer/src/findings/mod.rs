@@ -52,6 +52,9 @@ const FAMILIES: &[Find] = &[
 /// What the figures mean, the most urgent first.
 pub fn of(figures: Figures<'_>) -> Vec<Finding> {
     let mut findings: Vec<Finding> = FAMILIES.iter().flat_map(|find| find(figures)).collect();
+    if figures.report.recording.sampled.is_some() {
+        findings.iter_mut().for_each(Finding::doubt_samples);
+    }
     findings.sort_by_key(|finding| finding.severity);
     findings
 }
@@ -86,6 +89,27 @@ pub struct Finding {
     pub unknowns: Vec<String>,
     /// What to do, with the setting by name and why it helps.
     pub next_step: String,
+}
+
+impl Finding {
+    /// What calls it rests on were traced in windows alone, for the sake of an overhead budget.
+    fn doubt_samples(&mut self) {
+        match self.family {
+            Family::Transfer | Family::Sync | Family::Launch => {}
+            Family::Leak
+            | Family::Fragmentation
+            | Family::Oom
+            | Family::Allocator
+            | Family::Error
+            | Family::Recording => return,
+        }
+        self.confidence = Confidence::Low;
+        self.unknowns.push(
+            "Launches, copies and waits were traced in windows alone: the numbers are those of the \
+             windows, and what is beside them is not known."
+                .to_owned(),
+        );
+    }
 }
 
 /// What a finding is about.

@@ -7,7 +7,7 @@ use crate::failures::Refusals;
 use crate::oom::{self, OutOfMemory, Verdict};
 use crate::text::{bytes, counted};
 
-/// Most times that are shown.
+/// Most times that are shown: the last ones.
 const EVIDENCE: usize = 3;
 
 pub(super) fn find(figures: Figures<'_>) -> Vec<Finding> {
@@ -51,7 +51,8 @@ fn torch(times: &[&OutOfMemory]) -> Option<Finding> {
             .filter_map(|(key, n)| Some((*key, (*n)?.into()))),
     );
     let (pid, device) = (first.pid?, first.device.unwrap_or(0));
-    let evidence = times.iter().take(EVIDENCE).map(|time| Evidence {
+    let latest = &times[times.len().saturating_sub(EVIDENCE)..];
+    let evidence = latest.iter().map(|time| Evidence {
         pid: time.pid,
         device: time.device.and_then(|device| i32::try_from(device).ok()),
         from_ns: time.at_ns,
@@ -70,8 +71,13 @@ fn torch(times: &[&OutOfMemory]) -> Option<Finding> {
             Severity::Critical
         },
         claim: format!(
-            "PyTorch ran out of memory {}: {} were wanted ({}).",
+            "PyTorch ran out of memory {}, {} {} ({}).",
             counted(times.len() as u64, "time"),
+            if times.len() == 1 {
+                "for"
+            } else {
+                "the last time for"
+            },
             asked.map_or_else(|| "an unknown number of bytes".to_owned(), bytes),
             last.verdict.name().replace('_', " "),
         ),

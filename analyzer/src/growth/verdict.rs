@@ -33,8 +33,8 @@ const BUSY: u64 = 10;
 const MIN_GROWTH: u64 = 16 << 20;
 
 /// Equal steps that a growth has to be as telling as. A growth that random jumps make by chance
-/// has the error of its root: it is 3.2 errors from none.
-const MIN_STEPS: f64 = 10.0;
+/// has the error of its root: this is 2.8 errors from none.
+const MIN_STEPS: f64 = 8.0;
 
 /// And that it takes in a short time.
 const MIN_STEPS_WHEN_BUSY: f64 = 30.0;

@@ -1,10 +1,12 @@
-"""Asks a fleet's Parquet files a question: `fleet.py duckdb|spark DIRECTORY QUERY`; rows as JSON."""
+"""Asks a fleet's Parquet files questions: `fleet.py duckdb|spark DIRECTORY QUERY...`.
+
+Prints one line for each, with its rows as JSON.
+"""
 
 import json
 import sys
 
-engine, directory, query = sys.argv[1:]
-text = open(query).read()
+engine, directory, *queries = sys.argv[1:]
 if engine == "duckdb":
     import duckdb
 
@@ -12,8 +14,11 @@ if engine == "duckdb":
         "CREATE VIEW events AS SELECT * FROM "
         f"read_parquet('{directory}/*/*/*.parquet', hive_partitioning = true)"
     )
-    answer = duckdb.sql(text)
-    rows = [dict(zip(answer.columns, row)) for row in answer.fetchall()]
+
+    def ask(text):
+        answer = duckdb.sql(text)
+        return [dict(zip(answer.columns, row)) for row in answer.fetchall()]
+
 else:
     from pyspark.sql import SparkSession
 
@@ -24,5 +29,10 @@ else:
         .getOrCreate()
     )
     spark.read.parquet(directory).createOrReplaceTempView("events")
-    rows = [row.asDict() for row in spark.sql(text).collect()]
-print("ANSWER", json.dumps(rows, default=float))
+
+    def ask(text):
+        return [row.asDict() for row in spark.sql(text).collect()]
+
+
+for query in queries:
+    print("ANSWER", json.dumps(ask(open(query).read()), default=float))

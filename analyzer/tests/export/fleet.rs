@@ -1,5 +1,6 @@
 //! The questions of docs/fleet, asked of several pods' exports.
 
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
 use agent_common::{flags, launch::Dimensions};
@@ -135,16 +136,18 @@ fn fleet(directory: &TempDir) -> PathBuf {
     fleet
 }
 
-fn ask(interpreter: &Path, engine: &str, fleet: &Path, query: &str) -> Vec<Value> {
-    let query = Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("../docs/fleet")
-        .join(query);
-    let printed = script(interpreter, "fleet.py", &[&engine, &fleet, &query]);
-    let answer = printed
+/// The answers to the questions of docs/fleet, each a list of rows.
+fn ask(interpreter: &Path, engine: &str, fleet: &Path, questions: [&str; 3]) -> [Vec<Value>; 3] {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/fleet");
+    let [first, second, third] = questions.map(|question| folder.join(question));
+    let arguments: [&dyn AsRef<OsStr>; 5] = [&engine, &fleet, &first, &second, &third];
+    let printed = script(interpreter, "fleet.py", &arguments);
+    let answers: Vec<Vec<Value>> = printed
         .lines()
-        .find_map(|line| line.strip_prefix("ANSWER "))
-        .expect("an answer");
-    serde_json::from_str(answer).expect("JSON")
+        .filter_map(|line| line.strip_prefix("ANSWER "))
+        .map(|answer| serde_json::from_str(answer).expect("JSON"))
+        .collect();
+    answers.try_into().expect("an answer to each question")
 }
 
 /// The fields of each row; numbers as doubles, for each engine has types of its own.
@@ -164,7 +167,12 @@ fn check(interpreter: &Path, engine: &str) {
             "{date}"
         );
     }
-    let leaks = ask(interpreter, engine, &fleet, "leak-slopes.sql");
+    let questions = [
+        "leak-slopes.sql",
+        "fragmentation-by-model.sql",
+        "launch-mix.sql",
+    ];
+    let [leaks, fragmentation, mix] = ask(interpreter, engine, &fleet, questions);
     assert_eq!(
         fields(&leaks, &["pod", "bytes_per_second", "fit"])[..2],
         [
@@ -176,7 +184,6 @@ fn check(interpreter: &Path, engine: &str) {
         (&leaks[2]["pod"], leaks[2]["bytes_per_second"].as_f64()),
         (&json!("a-0"), Some(0.0))
     );
-    let fragmentation = ask(interpreter, engine, &fleet, "fragmentation-by-model.sql");
     let names = [
         "model",
         "pods",
@@ -191,7 +198,6 @@ fn check(interpreter: &Path, engine: &str) {
             json!(["org/small", 2.0, 2.0, 0.2, 0.2])
         ]
     );
-    let mix = ask(interpreter, engine, &fleet, "launch-mix.sql");
     assert_eq!(
         fields(&mix, &["work", "launches", "pods", "percent"]),
         [

@@ -159,5 +159,7 @@ fn for_podman(mut sidecar: Value) -> Value {
         let field = &variable["valueFrom"]["fieldRef"]["fieldPath"];
         field != "metadata.namespace" && field != "spec.nodeName"
     });
+    // Its counts are compared with the workload's own, launches too.
+    variables.push(json!({"name": "CUDASNOOP_MAX_OVERHEAD", "value": "off"}));
     sidecar
 }

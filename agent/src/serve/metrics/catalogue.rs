@@ -202,6 +202,14 @@ metrics! {
 }
 
 impl Metric {
+    /// The metric that tells the same by estimates, where there is an overhead budget.
+    #[cfg(feature = "tui")]
+    pub(crate) fn estimate(self) -> Option<Self> {
+        let is_estimate =
+            |metric: &&Self| metric.name().strip_suffix("_estimated") == Some(self.name());
+        Self::ALL.iter().find(is_estimate).copied()
+    }
+
     /// The name of its series, as queries have it; a histogram's end in `_bucket`, `_sum`, `_count`.
     pub(crate) fn full_name(self) -> String {
         let unit = self.unit().name().map(|unit| format!("_{unit}"));
@@ -252,6 +260,24 @@ mod tests {
             page.contains(&table),
             "docs/metrics.md must have this table:\n{table}"
         );
+    }
+
+    #[cfg(feature = "tui")]
+    #[test]
+    fn each_estimate_is_of_a_metric_with_its_labels() {
+        let estimates = |metric: &&Metric| metric.name().ends_with("_estimated");
+        let all: Vec<Metric> = Metric::ALL.iter().filter(estimates).copied().collect();
+        let of: Vec<(Metric, Metric)> = Metric::ALL
+            .iter()
+            .filter_map(|metric| Some((*metric, metric.estimate()?)))
+            .collect();
+        assert_eq!(of.len(), all.len());
+        for (metric, estimate) in of {
+            assert!(all.contains(&estimate), "{estimate:?}");
+            assert_eq!(metric.labels(), estimate.labels());
+            assert_eq!(metric.unit(), estimate.unit());
+            assert_eq!(metric.kind(), estimate.kind());
+        }
     }
 
     #[test]

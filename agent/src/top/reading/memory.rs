@@ -24,10 +24,10 @@ pub(super) struct Process {
 pub(super) struct Device {
     #[serde(rename = "device")]
     pub(super) ordinal: Option<i32>,
-    pub(super) live_bytes: u64,
-    pub(super) held_bytes: u64,
-    pub(super) waste_bytes: u64,
-    pub(super) peak_bytes: u64,
+    pub(super) live_bytes: Option<u64>,
+    pub(super) held_bytes: Option<u64>,
+    pub(super) waste_bytes: Option<u64>,
+    pub(super) peak_bytes: Option<u64>,
     pub(super) free_bytes: Option<u64>,
     pub(super) torch: Option<Torch>,
     pub(super) holders: Vec<Holder>,

@@ -87,10 +87,10 @@ pub(super) struct Device {
     pub(super) has_ended: bool,
     /// As the process counts; `None`: not known which.
     pub(super) ordinal: Option<i32>,
-    pub(super) live: u64,
-    pub(super) held: u64,
-    pub(super) waste: u64,
-    pub(super) peak: u64,
+    pub(super) live: Option<u64>,
+    pub(super) held: Option<u64>,
+    pub(super) waste: Option<u64>,
+    pub(super) peak: Option<u64>,
     /// Of the whole device, when the process last asked.
     pub(super) free: Option<u64>,
     /// PyTorch's allocated and reserved.
@@ -266,10 +266,14 @@ impl Reading {
     }
 }
 
+/// Its series; with an overhead budget, the estimates that stand beside it, too.
 fn series(page: &Page, metric: Metric) -> impl Iterator<Item = &Series> {
-    let name = metric.full_name();
-    let family = page.metrics.iter().find(|family| family.name == name);
-    family.into_iter().flat_map(|family| &family.series)
+    let families = [Some(metric), metric.estimate()].into_iter().flatten();
+    families.flat_map(|metric| {
+        let name = metric.full_name();
+        let family = page.metrics.iter().find(|family| family.name == name);
+        family.into_iter().flat_map(|family| &family.series)
+    })
 }
 
 fn sum(page: &Page, metric: Metric) -> u64 {

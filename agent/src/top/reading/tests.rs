@@ -97,7 +97,7 @@ fn every_figure_is_found() {
     assert!((malloc.seconds - 1.0).abs() < 1e-9);
     assert_eq!(reading.by_process["unknown"].calls, 10);
     assert_eq!(reading.devices.len(), 1);
-    assert_eq!(reading.devices[0].live, 3 << 20);
+    assert_eq!(reading.devices[0].live, Some(3 << 20));
     let held: Vec<(&str, u64, u64)> = reading
         .holders
         .iter()

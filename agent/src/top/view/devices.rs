@@ -85,13 +85,13 @@ fn texts(device: &Device, room: usize) -> [String; COLUMNS.len()] {
     [
         device.pid.to_string(),
         ordinal(device.ordinal),
-        bytes(device.live),
-        bytes(device.held),
-        bytes(device.waste),
+        or_unknown(device.live),
+        or_unknown(device.held),
+        or_unknown(device.waste),
         or_unknown(device.free),
         or_unknown(device.torch.map(|torch| torch.allocated)),
         or_unknown(device.torch.map(|torch| torch.reserved)),
-        bytes(device.peak),
+        or_unknown(device.peak),
         end_of(&format!("{}{ended}", device.process), room),
     ]
 }
