@@ -85,20 +85,6 @@ impl Pod {
         self
     }
 
-    /// With one more option for the sidecar, as a patch would add it.
-    #[must_use]
-    pub fn sidecar_variable(mut self, name: &str, value: &str) -> Self {
-        let variables = self.container(SIDECAR)["env"]
-            .as_array_mut()
-            .expect("a list");
-        assert!(
-            variables.iter().all(|variable| variable["name"] != name),
-            "{name}"
-        );
-        variables.push(json!({"name": name, "value": value}));
-        self
-    }
-
     /// With a seccomp profile for the sidecar: a file in podman's folder of profiles. podman 4
     /// heeds no `seccompProfile`, but the annotation that came before it.
     #[must_use]
