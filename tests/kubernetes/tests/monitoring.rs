@@ -203,10 +203,12 @@ fn no_metric_is_forgotten() {
         unused,
         [
             "cudasnoop_probes_attached",
+            "cudasnoop_probe_cost_seconds",
             "cudasnoop_process_info",
             "cudasnoop_series_limited_total",
             "cudasnoop_recording_bytes",
             "cudasnoop_recording_budget_bytes",
+            "cudasnoop_otlp_pushes_total",
             "cudasnoop_agent_start_time_seconds",
             "cudasnoop_build_info",
         ]

@@ -70,7 +70,7 @@ fn every_object_is_one_of_kubernetes() {
 }
 
 /// A second opinion: the schemas of the oldest Kubernetes with native sidecars on by default, and
-/// of newer ones.
+/// of the newest.
 #[test]
 fn the_schemas_of_several_versions_agree() {
     let folder = tempfile::tempdir().unwrap();
@@ -84,7 +84,7 @@ fn the_schemas_of_several_versions_agree() {
             files.push(file);
         }
     }
-    for version in ["1.29", "1.33", "1.37"] {
+    for version in ["1.29", "1.37"] {
         output_of(
             Command::new(&validate)
                 .args(["--strict", "-k", version])
