@@ -43,10 +43,10 @@ impl Books {
     /// `samples`: there is an overhead budget.
     pub(super) fn new(samples: bool) -> Self {
         Self {
-            lanes: Lanes::new(),
+            lanes: Lanes::new(samples),
             memory: MemoryBooks::new(),
             streams: Streams::default(),
-            calls: CallBooks::new(),
+            calls: CallBooks::new(samples),
             kernels: Kernels::default(),
             events: [0; Family::ALL.len() + 1],
             sampled: samples.then(Sampled::default),

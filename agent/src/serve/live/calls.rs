@@ -14,6 +14,8 @@ pub(super) type Durations = Histogram<{ DURATION.len() }>;
 /// Durations and errors of calls.
 #[derive(Debug)]
 pub(super) struct CallBooks {
+    /// There is an overhead budget: what may be sampled is counted apart.
+    samples: bool,
     durations: Vec<Timed>,
     timed: Budget,
     /// Of functions without durations of their own, those that may be sampled apart, by layer.
@@ -33,8 +35,10 @@ enum Timed {
 }
 
 impl CallBooks {
-    pub(super) fn new() -> Self {
+    /// `samples`: what may be sampled is counted apart.
+    pub(super) fn new(samples: bool) -> Self {
         Self {
+            samples,
             durations: vec![Timed::None; APIS.len()],
             timed: Budget::new(TIMED),
             others: [const { [const { Histogram::new(&DURATION) }; 3] }; 2],
@@ -71,7 +75,7 @@ impl CallBooks {
         match durations {
             Timed::Own(durations) => Some(durations),
             Timed::None | Timed::Elsewhere => {
-                let others = &mut self.others[usize::from(may_be_sampled(api))];
+                let others = &mut self.others[usize::from(self.samples && may_be_sampled(api))];
                 Some(&mut others[api.layer as usize])
             }
         }
@@ -84,7 +88,7 @@ impl CallBooks {
         } else if self.failed.claim() {
             self.errors.insert(key, more);
         } else {
-            let others = &mut self.other_errors[usize::from(may_be_sampled(api))];
+            let others = &mut self.other_errors[usize::from(self.samples && may_be_sampled(api))];
             others[api.layer as usize] += more;
         }
     }

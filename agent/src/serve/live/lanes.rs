@@ -132,6 +132,8 @@ pub(super) struct Home {
 /// All labels.
 #[derive(Debug)]
 pub(super) struct Lanes {
+    /// There is an overhead budget: what may be sampled is counted apart.
+    samples: bool,
     /// The first is that of all processes without one of their own.
     all: Vec<Lane>,
     processes: FxHashMap<u32, Known>,
@@ -155,9 +157,11 @@ pub(in crate::serve) struct Titled {
 }
 
 impl Lanes {
-    pub(super) fn new() -> Self {
+    /// `samples`: what may be sampled is counted apart.
+    pub(super) fn new(samples: bool) -> Self {
         let other: Arc<str> = OTHER.into();
         Self {
+            samples,
             all: vec![Lane::new(Arc::clone(&other), other)],
             processes: FxHashMap::default(),
             last: (0, OTHERS),
@@ -188,7 +192,7 @@ impl Lanes {
     pub(super) fn call(&mut self, pid: u32, id: ApiId, api: &Api, ending: Ending, more: u64) {
         let lane = self.index(pid);
         let ending = ending as usize;
-        let elsewhere = &mut self.elsewhere[usize::from(may_be_sampled(api))];
+        let elsewhere = &mut self.elsewhere[usize::from(self.samples && may_be_sampled(api))];
         let elsewhere = &mut elsewhere[api.layer as usize][ending];
         let Some(calls) = self.all[lane].calls.get_mut(usize::from(id.0)) else {
             return;
@@ -409,7 +413,7 @@ mod tests {
 
     #[test]
     fn equal_titles_are_numbered() {
-        let mut lanes = Lanes::new();
+        let mut lanes = Lanes::new(false);
         for pid in 1..=3 {
             introduce(&mut lanes, pid, "python3");
             call(&mut lanes, pid);
@@ -422,7 +426,7 @@ mod tests {
 
     #[test]
     fn a_label_is_taken_over_and_its_counts_go_on() {
-        let mut lanes = Lanes::new();
+        let mut lanes = Lanes::new(false);
         introduce(&mut lanes, 1, "worker");
         call(&mut lanes, 1);
         lanes.end(1);
@@ -434,7 +438,7 @@ mod tests {
 
     #[test]
     fn a_title_that_changes_changes_the_label() {
-        let mut lanes = Lanes::new();
+        let mut lanes = Lanes::new(false);
         introduce(&mut lanes, 1, "python3");
         call(&mut lanes, 1);
         introduce(&mut lanes, 1, "VLLM::Worker_TP0");
@@ -446,7 +450,7 @@ mod tests {
 
     #[test]
     fn children_are_at_home_where_their_parent_is() {
-        let mut lanes = Lanes::new();
+        let mut lanes = Lanes::new(false);
         introduce(&mut lanes, 1, "server");
         call(&mut lanes, 1);
         assert_eq!(lanes.homes().count(), 0);
@@ -471,7 +475,7 @@ mod tests {
 
     #[test]
     fn a_process_that_calls_itself_other_is_told_from_the_others() {
-        let mut lanes = Lanes::new();
+        let mut lanes = Lanes::new(false);
         introduce(&mut lanes, 1, "other");
         call(&mut lanes, 1);
         assert_eq!(counted(&lanes, "other#2"), Some(1));
@@ -480,7 +484,7 @@ mod tests {
 
     #[test]
     fn labels_run_out_and_calls_still_count() {
-        let mut lanes = Lanes::new();
+        let mut lanes = Lanes::new(false);
         for pid in 1..=100 {
             introduce(&mut lanes, pid, &format!("title {pid}\n\"\\"));
             call(&mut lanes, pid);
