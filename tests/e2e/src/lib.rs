@@ -5,6 +5,7 @@
 //! both.
 #![expect(clippy::expect_used, reason = "a test panics with what it expected")]
 
+mod go;
 mod recorder;
 mod waiting;
 
@@ -22,6 +23,7 @@ use agent_common::{APIS, Effect, Shape};
 use serde_json::Value;
 use trace::{Event, Fact, Reader};
 
+pub use go::go_program;
 pub use recorder::Recorder;
 pub use waiting::Waiting;
 

@@ -8,7 +8,7 @@ use std::{
     process::{Child, Command, Output, Stdio},
 };
 
-use e2e::{cudasnoop, dist, workload};
+use e2e::{cudasnoop, dist, go_program, workload};
 use serde_json::Value;
 
 /// A process with the fake CUDA libraries loaded, until it is dropped.
@@ -353,13 +353,7 @@ fn a_driver_that_is_too_old_for_the_runtime() {
 #[test]
 fn return_probes_in_a_go_program() {
     let folder = tempfile::tempdir().expect("a folder");
-    let program = folder.path().join("mix");
-    e2e::succeed(
-        Command::new("objcopy")
-            .args(["--add-section", ".go.buildinfo=/dev/null"])
-            .arg(workload("mix"))
-            .arg(&program),
-    );
+    let program = go_program(folder.path());
     let state = |program: &Path| {
         let target = Target::with(program, &dist().join("fake-cuda"));
         let (_, diagnosis) = diagnose(&mut cudasnoop(), &["--pid", &target.pid()]);
@@ -367,6 +361,15 @@ fn return_probes_in_a_go_program() {
     };
     assert_eq!(state(&program), "warning");
     assert_eq!(state(&workload("mix")), "ok");
+    // One that calls CUDA's libraries does so on a stack that stays.
+    let calls_libraries = folder.path().join("mix");
+    e2e::succeed(
+        Command::new("objcopy")
+            .args(["--add-section", ".go.buildinfo=/dev/null"])
+            .arg(workload("mix"))
+            .arg(&calls_libraries),
+    );
+    assert_eq!(state(&calls_libraries), "ok");
 }
 
 #[test]

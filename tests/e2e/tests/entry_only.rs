@@ -1,11 +1,11 @@
 //! Calls that are probed at their entry alone: all are counted, and nothing is claimed that only
 //! a return could tell.
 
-use std::{path::Path, process::Command};
+use std::path::Path;
 
 use e2e::{
-    Recorder, Waiting, assert_accounts, assert_same_calls, cudasnoop, dist, events, facts, record,
-    report, succeed, workload,
+    Recorder, Waiting, assert_accounts, assert_same_calls, cudasnoop, dist, events, facts,
+    go_program, record, report, succeed, workload,
 };
 use serde_json::Value;
 use trace::{Fact, Kind};
@@ -91,36 +91,10 @@ fn counting_has_no_errors_bytes_and_times() {
     }
 }
 
-/// A program with the mark of a Go program, and the functions of a runtime in its own file. It waits
-/// for its probes, which nothing holds it for: it loads no library of CUDA's.
-const GO: &str = r#"
-    #include <unistd.h>
-    __attribute__((section(".go.buildinfo"), used)) static const char mark[] = "\xff Go buildinf:";
-    static volatile long calls;
-    __attribute__((noinline)) int cudaMalloc(void **out, unsigned long size) {
-        *out = (void *)size;
-        return calls++, 0;
-    }
-    __attribute__((noinline)) int cudaFree(void *block) { return calls++, block == 0; }
-    int main(void) {
-        void *block;
-        usleep(1000000);
-        for (int i = 0; i < 100; i++) { cudaMalloc(&block, 1 << 20); cudaFree(block); }
-        return 0;
-    }
-"#;
-
 #[test]
 fn go_programs_with_cuda_in_their_own_file() {
     let folder = tempfile::tempdir().expect("a folder");
-    let (source, program) = (folder.path().join("go.c"), folder.path().join("go"));
-    std::fs::write(&source, GO).expect("written");
-    succeed(
-        Command::new("cc")
-            .args(["-O1", "-rdynamic", "-o"])
-            .arg(&program)
-            .arg(&source),
-    );
+    let program = go_program(folder.path());
     let record = |name: &str, options: &[&str]| {
         let file = folder.path().join(name);
         succeed(
@@ -153,14 +127,7 @@ fn go_programs_with_cuda_in_their_own_file() {
 #[test]
 fn one_program_that_returns_might_harm_spares_all_that_share_its_links() {
     let folder = tempfile::tempdir().expect("a folder");
-    let (source, program) = (folder.path().join("go.c"), folder.path().join("go"));
-    std::fs::write(&source, GO).expect("written");
-    succeed(
-        Command::new("cc")
-            .args(["-O1", "-rdynamic", "-o"])
-            .arg(&program)
-            .arg(&source),
-    );
+    let program = go_program(folder.path());
     let file = folder.path().join("run.arrows");
     let script = format!(
         "{mix} --iterations 5; {go}; {mix} --iterations 5",
