@@ -39,6 +39,8 @@ pub enum RecordKind {
     /// A process that is not traced runs a new program: [`TaskRecord`]. Told where user space
     /// chooses among all processes that it can see.
     Started = 12,
+    /// A traced process calls `cuInit` for the first time: [`TaskRecord`].
+    CudaStarted = 13,
 }
 
 impl RecordKind {
@@ -57,6 +59,7 @@ impl RecordKind {
             10 => Self::Held,
             11 => Self::Registered,
             12 => Self::Started,
+            13 => Self::CudaStarted,
             _ => return None,
         })
     }

@@ -22,6 +22,7 @@ mod linker;
 mod log;
 mod maps;
 mod module;
+mod start;
 mod tasks;
 mod torch;
 mod values;

@@ -67,6 +67,11 @@ pub(crate) struct KernelKey {
 #[map]
 pub(crate) static OPEN_CAPTURES: HashMap<u32, u32> = HashMap::with_max_entries(1 << 12, 0);
 
+/// When processes called `cuInit` that are traced, or may be, by process id in the agent's
+/// namespace.
+#[map]
+pub(crate) static STARTED: HashMap<u32, u64> = HashMap::with_max_entries(1 << 16, 0);
+
 /// The last object of a process's link map that was looked at, by thread group id.
 #[map]
 pub(crate) static LINK_MAPS: LruHashMap<u32, u64> = LruHashMap::with_max_entries(1 << 12, 0);

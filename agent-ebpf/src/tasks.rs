@@ -13,7 +13,7 @@ use crate::{
     hit::{self, count, is_traced, now, traced},
     ids::{Ids, namespace_pid},
     kernel::field,
-    maps::{ARMED, COUNTERS, LINK_MAPS, OPEN_CAPTURES, PROCESSES, RING, THREADS},
+    maps::{ARMED, COUNTERS, LINK_MAPS, OPEN_CAPTURES, PROCESSES, RING, STARTED, THREADS},
 };
 
 /// `sched_process_fork(parent, child)`, before the child runs.
@@ -47,6 +47,15 @@ fn on_fork(child: u64) -> Option<()> {
         pid => pid,
     };
     let _ = PROCESSES.insert(&tgid, &(namespace_pid | parent & OWN_LINKS), 0);
+    // SAFETY: the value is copied at once.
+    match unsafe { STARTED.get(&ids.pid) }.copied() {
+        Some(started) => {
+            let _ = STARTED.insert(&namespace_pid, &started, 0);
+        }
+        None => {
+            let _ = STARTED.remove(&namespace_pid);
+        }
+    }
     emit(RecordKind::Fork, &ids, u64::from(namespace_pid));
     None
 }
@@ -84,7 +93,9 @@ pub(crate) fn process_exec(ctx: RawTracePointContext) -> i32 {
     let _ = THREADS.remove(&((pid_tgid & !0xffff_ffff) | old_pid));
     let _ = THREADS.remove(&pid_tgid);
     let _ = LINK_MAPS.remove(&hit::tgid(pid_tgid));
-    emit(RecordKind::Exec, &Ids::current(), 0);
+    let ids = Ids::current();
+    let _ = STARTED.remove(&ids.pid);
+    emit(RecordKind::Exec, &ids, 0);
     0
 }
 
@@ -95,6 +106,7 @@ fn tell_of_start() {
         return;
     }
     let ids = Ids::current();
+    let _ = STARTED.remove(&ids.pid);
     if !ids.foreign {
         emit(RecordKind::Started, &ids, 0);
     }
@@ -112,15 +124,31 @@ pub(crate) fn process_exit(ctx: RawTracePointContext) -> i32 {
     let tgid = hit::tgid(pid_tgid);
     // SAFETY: only presence is asked for.
     if unsafe { PROCESSES.get(&tgid) }.is_none() && !is_traced(tgid) {
+        leave_unknown(ctx.arg::<u64>(0), pid_tgid);
         return 0;
     }
     if is_last_thread(ctx.arg::<u64>(0), pid_tgid) {
-        emit(RecordKind::Exit, &Ids::current(), 0);
+        let ids = Ids::current();
+        let _ = STARTED.remove(&ids.pid);
+        emit(RecordKind::Exit, &ids, 0);
         let _ = PROCESSES.remove(&tgid);
         let _ = LINK_MAPS.remove(&tgid);
         let _ = OPEN_CAPTURES.remove(&tgid);
     }
     0
+}
+
+/// The end of a process that might have been traced.
+#[inline(always)]
+fn leave_unknown(task: u64, pid_tgid: u64) {
+    if config::tell_of_starts() == 0 {
+        return;
+    }
+    let ids = Ids::current();
+    // SAFETY: only presence is asked for.
+    if unsafe { STARTED.get(&ids.pid) }.is_some() && is_last_thread(task, pid_tgid) {
+        let _ = STARTED.remove(&ids.pid);
+    }
 }
 
 /// Whether the process ends with this thread: `signal->live` has been counted down before the
@@ -135,8 +163,9 @@ fn is_last_thread(task: u64, pid_tgid: u64) -> bool {
     }
 }
 
+/// Tells user space of the current process.
 #[inline(always)]
-fn emit(kind: RecordKind, ids: &Ids, child: u64) {
+pub(crate) fn emit(kind: RecordKind, ids: &Ids, child: u64) {
     let Some(mut entry) = RING.reserve::<TaskRecord>(0) else {
         if let Some(counters) = COUNTERS.get_ptr_mut(u32::from(TASKS.0)) {
             count!(counters, lost_extra, 1);

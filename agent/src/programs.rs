@@ -190,7 +190,11 @@ impl Programs {
             watches_linker: features.bpf_loop,
         };
         let entries = CallProgram::ALL.map(CallProgram::entry);
-        for name in entries.into_iter().chain(RETURN_PROGRAMS) {
+        for name in entries
+            .into_iter()
+            .chain(RETURN_PROGRAMS)
+            .chain([START_PROGRAM])
+        {
             programs
                 .uprobe(name)?
                 .load()
@@ -277,6 +281,15 @@ impl Programs {
         let map = self.take("TARGETS")?;
         HashMap::try_from(map).map_err(|source| LoadError::Map {
             name: "TARGETS",
+            source,
+        })
+    }
+
+    /// When processes called `cuInit`; once.
+    pub fn take_started(&mut self) -> Result<HashMap<MapData, u32, u64>, LoadError> {
+        let map = self.take("STARTED")?;
+        HashMap::try_from(map).map_err(|source| LoadError::Map {
+            name: "STARTED",
             source,
         })
     }
@@ -439,6 +452,9 @@ const RETURN_PROGRAMS: [&str; 2] = ["call_return", "lookup_return"];
 
 /// Base name of the program on the dynamic linker.
 pub const LINKER_PROGRAM: &str = "mapped_entry";
+
+/// Base name of the program on `cuInit`.
+pub const START_PROGRAM: &str = "start_entry";
 
 /// What the kernel counts and what is pending in it.
 pub struct State {

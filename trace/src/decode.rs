@@ -25,6 +25,7 @@ impl Event {
             | RecordKind::Exec
             | RecordKind::Exit
             | RecordKind::Started
+            | RecordKind::CudaStarted
             | RecordKind::Mapped
             | RecordKind::Held => return None,
         };

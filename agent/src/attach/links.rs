@@ -11,7 +11,7 @@ use thiserror::Error;
 
 use super::sites::{Placed, SiteError};
 use crate::kernel::AttachMode;
-use crate::programs::{CallProgram, LINKER_PROGRAM, LoadError, Programs, chain};
+use crate::programs::{CallProgram, LINKER_PROGRAM, LoadError, Programs, START_PROGRAM, chain};
 
 /// Why probes could not be attached.
 #[derive(Debug, Error)]
@@ -175,6 +175,35 @@ impl Links {
         attach_path: &Path,
         scope: Scope,
     ) -> Result<Self, AttachError> {
+        Self::attach_alone(programs, LINKER_PROGRAM, site, offset, attach_path, scope)
+    }
+
+    /// Attaches the program that sees a driver's first call to that function, whoever calls it.
+    pub fn attach_start(
+        programs: &mut Programs,
+        offset: u64,
+        attach_path: &Path,
+    ) -> Result<Self, AttachError> {
+        let no_site = 0;
+        Self::attach_alone(
+            programs,
+            START_PROGRAM,
+            no_site,
+            offset,
+            attach_path,
+            Scope::All,
+        )
+    }
+
+    /// Attaches a program that is no call's.
+    fn attach_alone(
+        programs: &mut Programs,
+        name: &'static str,
+        site: u32,
+        offset: u64,
+        attach_path: &Path,
+        scope: Scope,
+    ) -> Result<Self, AttachError> {
         let point = Placed {
             program: CallProgram::Call,
             offset,
@@ -184,7 +213,7 @@ impl Links {
         };
         let entries = link(
             programs,
-            LINKER_PROGRAM,
+            name,
             [&point].into_iter(),
             attach_path,
             scope.reach(),

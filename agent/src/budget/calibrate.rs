@@ -33,10 +33,10 @@ pub(crate) enum CalibrationError {
     Reset(#[from] MapError),
 }
 
-/// Calls that are measured together; their records fit into the smallest useful ring.
-const CALLS: u32 = 500;
-/// How often; the median counts.
-const ROUNDS: usize = 41;
+/// Calls that are measured, each by itself; the median counts.
+const CALLS: usize = 1000;
+/// Bytes that a program reads, and runs through, between two calls.
+const OTHER_WORK: usize = 256 << 10;
 
 /// Begins as nearly all functions of CUDA do: with a `push`, which the kernel carries out itself.
 #[unsafe(naked)]
@@ -98,27 +98,51 @@ pub(crate) fn calibrate(
     Ok(Prices { entry, at_return })
 }
 
-/// ns of our own time that a call takes.
+/// Has as many lines of code as [`OTHER_WORK`] has: a jump in each.
+#[unsafe(naked)]
+extern "C" fn other_code() {
+    naked_asm!(
+        ".balign 64",
+        ".rept {lines}",
+        "jmp 2f",
+        ".balign 64",
+        "2:",
+        ".endr",
+        "ret",
+        lines = const OTHER_WORK / 64,
+    );
+}
+
+/// ns that a call takes in a program that does other work between its calls, as all do: the
+/// processor has little of what a probe needs at hand then. In a loop of nothing but calls, a hit
+/// costs a half to a third of that.
 fn measure(ring: &mut RingBuf<MapData>) -> f64 {
-    let mut rounds: Vec<f64> = (0..ROUNDS).map(|_| round(ring)).collect();
-    rounds.sort_by(f64::total_cmp);
-    rounds[ROUNDS / 2]
+    let other_data = vec![1_u8; OTHER_WORK];
+    let mut times: Vec<f64> = (0..CALLS)
+        .map(|_| {
+            black_box(other_code as extern "C" fn())();
+            black_box(
+                other_data
+                    .iter()
+                    .step_by(64)
+                    .map(|byte| u64::from(*byte))
+                    .sum::<u64>(),
+            );
+            let before = now();
+            black_box(probed as extern "C" fn())();
+            let time = now() - before;
+            while ring.next().is_some() {}
+            time
+        })
+        .collect();
+    times.sort_by(f64::total_cmp);
+    times[CALLS / 2]
 }
 
-fn round(ring: &mut RingBuf<MapData>) -> f64 {
-    let before = own_time();
-    for _ in 0..CALLS {
-        black_box(probed as extern "C" fn())();
-    }
-    let time = own_time() - before;
-    while ring.next().is_some() {}
-    time / f64::from(CALLS)
-}
-
-/// ns of this thread on a processor: others may have it meanwhile.
+/// ns of a clock that costs no system call.
 #[expect(clippy::cast_precision_loss, reason = "differences of it are small")]
-fn own_time() -> f64 {
-    clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).map_or(0.0, |time| {
+fn now() -> f64 {
+    clock_gettime(ClockId::CLOCK_MONOTONIC).map_or(0.0, |time| {
         time.tv_sec() as f64 * 1e9 + time.tv_nsec() as f64
     })
 }

@@ -87,6 +87,7 @@ fn checked(library: &Library, path: &Path) -> anyhow::Result<Checked> {
         file,
         layers,
         points,
+        start: _,
         missing,
         refused,
         soname: _,

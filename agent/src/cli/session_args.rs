@@ -43,6 +43,11 @@ pub(super) struct SessionArgs {
           default_value = "auto", default_missing_value = "always")]
     entry_only: EntryOnly,
 
+    /// Where more than four processes have probes, those that have had CUDA's libraries for so long
+    /// without calling cuInit lose theirs until they call it, for the others' sake
+    #[arg(long, value_name = "TIME", default_value = "60s", value_parser = units::duration)]
+    idle_after: Duration,
+
     /// How to attach; by default the best that the kernel can do
     #[arg(long, value_enum, value_name = "MODE")]
     attach: Option<AttachMode>,
@@ -164,6 +169,7 @@ impl SessionArgs {
             events,
             launch_returns,
             entry_only,
+            idle_after,
             attach,
             ring_size,
             threads,
@@ -190,6 +196,7 @@ impl SessionArgs {
             count_only: false,
             launch_returns: *launch_returns,
             entry_only: *entry_only,
+            idle_after: *idle_after,
             names_at_once: false,
             duration: *duration,
             stop: Arc::default(),

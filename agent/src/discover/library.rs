@@ -68,6 +68,8 @@ pub struct Library {
     pub layers: Vec<Layer>,
     /// Where probes go, in the order of the table.
     pub points: Vec<ProbePoint>,
+    /// Where the function is that comes before all others, `cuInit`, from the file's begin.
+    pub start: Option<u64>,
     /// Symbols of its layers that it lacks: normal, for CUDA versions differ.
     pub missing: Vec<&'static str>,
     /// Symbols that it has and that cannot be traced.
@@ -118,12 +120,18 @@ impl Library {
         // came with 12.8.
         let before_13 = elf.function("cudaGetDeviceProperties_v2")?.is_some();
         let points = place(&candidates, before_13, &mut refused);
+        let start = elf
+            .function("cuInit")
+            .ok()
+            .flatten()
+            .and_then(|symbol| start(&symbol));
         let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
         let (soname, build_id) = (elf.soname()?.map(text), elf.build_id()?);
         Ok(Some(Self {
             file,
             layers,
             points,
+            start,
             missing,
             refused,
             soname,
@@ -159,6 +167,12 @@ impl Library {
                 .collect(),
         }
     }
+}
+
+/// Where in the file a function can be probed at its entry.
+fn start(symbol: &Symbol) -> Option<u64> {
+    let placement = prologue::place(&symbol.first_bytes, symbol.address, Moment::Entry).ok()?;
+    (!symbol.indirect).then(|| symbol.file_offset + placement.offset)
 }
 
 fn implements(elf: &Elf<'_>, layer: Layer) -> Result<bool, ElfError> {

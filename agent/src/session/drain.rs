@@ -252,6 +252,7 @@ impl Worker {
                 | RecordKind::Exec
                 | RecordKind::Exit
                 | RecordKind::Started
+                | RecordKind::CudaStarted
                 | RecordKind::Mapped
                 | RecordKind::Held),
             ) => {
@@ -293,6 +294,10 @@ impl Worker {
             }
             RecordKind::Started => {
                 tell(Task::Started { pid, timestamp });
+                return;
+            }
+            RecordKind::CudaStarted => {
+                tell(Task::CudaStarted { pid, timestamp });
                 return;
             }
             RecordKind::Exit => {

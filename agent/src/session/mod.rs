@@ -90,6 +90,8 @@ pub struct Options {
     pub launch_returns: bool,
     /// Which processes are probed at entries alone.
     pub entry_only: EntryOnly,
+    /// Processes that have not called `cuInit` for so long may lose their probes until they do.
+    pub idle_after: Duration,
     /// Kernel names are wanted in the line of the call itself.
     pub names_at_once: bool,
     /// End after this long.

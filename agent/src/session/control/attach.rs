@@ -47,6 +47,21 @@ impl Controller {
         if known {
             return Ok(());
         }
+        let is_watched_late = self.watch_start(found, scope);
+        if let Some(process) = self
+            .processes
+            .get_mut(&pid)
+            .filter(|process| process.is_idle)
+        {
+            if !is_watched_late {
+                return Ok(());
+            }
+            // Its first call of this driver might be missed.
+            process.is_idle = false;
+            for found in process.found.clone() {
+                self.attach_or_warn(pid, &found, since);
+            }
+        }
         let families = self.families.clone();
         let reduced = self.mode == AttachMode::Single;
         let is_traced = |id: ApiId| {

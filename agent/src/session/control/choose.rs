@@ -48,19 +48,26 @@ impl Controller {
         if self.processes.contains_key(&pid) {
             self.executed(pid, timestamp);
         } else if self.is_chosen(pid)
-            && let Err(error) = self.adopt(pid, timestamp)
+            && let Err(error) = self.adopt(pid, timestamp, Some(timestamp))
         {
             // It may have ended already.
             tracing::debug!("process {pid} is not traced: {error}");
         }
     }
 
-    fn adopt(&mut self, pid: u32, timestamp: u64) -> Result<(), super::AttachFailure> {
+    /// Traces a process that may have called CUDA since `timestamp`. `began`: when, if it was seen.
+    fn adopt(
+        &mut self,
+        pid: u32,
+        timestamp: u64,
+        began: Option<u64>,
+    ) -> Result<(), super::AttachFailure> {
         let process = Process::open(pid)?;
         let from_start = has_not_called(pid);
         let scope = self.scope_of(&process);
         let traced = Traced {
             from_start,
+            began,
             entry_only: self.no_returns(&process, scope),
             ..Traced::new(scope)
         };
@@ -77,7 +84,7 @@ impl Controller {
         // Children that it had before it was a target: later ones the kernel tells of.
         for child in process.children().unwrap_or_default() {
             if !self.processes.contains_key(&child)
-                && let Err(error) = self.adopt(child, timestamp)
+                && let Err(error) = self.adopt(child, timestamp, None)
             {
                 tracing::debug!("process {child} is not traced: {error}");
             }

@@ -13,12 +13,19 @@ use crate::{
 impl Controller {
     /// A child maps what its parent maps: probes go there before anything is looked at.
     pub(super) fn forked(&mut self, parent: u32, child: u32, timestamp: u64) {
-        let (from_start, watched, found, entry_only) = self
+        let (from_start, watched, found, entry_only, is_idle) = self
             .processes
             .get(&parent)
             .map(|parent| {
                 let found = parent.found.clone();
-                (parent.from_start, parent.watched, found, parent.entry_only)
+                let Traced {
+                    from_start,
+                    watched,
+                    entry_only,
+                    is_idle,
+                    ..
+                } = parent;
+                (*from_start, *watched, found, *entry_only, *is_idle)
             })
             .unwrap_or_default();
         let scope = match (self.scope(parent), NonZeroU32::new(child)) {
@@ -34,6 +41,8 @@ impl Controller {
             Traced {
                 entry_only,
                 from_start,
+                began: Some(timestamp),
+                is_idle,
                 watched,
                 ..Traced::new(scope)
             },
@@ -44,7 +53,7 @@ impl Controller {
         for found in &found {
             self.attach_or_warn(child, found, None);
         }
-        if scope != Scope::All && !found.is_empty() {
+        if scope != Scope::All && !found.is_empty() && !is_idle {
             self.gap(
                 child,
                 "forked: its calls before it had probes of its own",
@@ -66,6 +75,8 @@ impl Controller {
             return;
         };
         process.from_start = from_start;
+        process.began = Some(timestamp);
+        process.is_idle = false;
         process.seen = Seen::default();
         process.found.clear();
         let running = Process::open(pid);

@@ -4,6 +4,7 @@ mod attach;
 mod choose;
 mod entries;
 mod hold;
+mod idle;
 mod known;
 mod life;
 mod look;
@@ -77,6 +78,8 @@ pub(super) enum Task {
     Exec { pid: u32, timestamp: u64 },
     /// It was not traced, and runs a new program.
     Started { pid: u32, timestamp: u64 },
+    /// It calls `cuInit`, for the first time.
+    CudaStarted { pid: u32, timestamp: u64 },
     /// It is gone.
     Exit { pid: u32 },
     /// It has mapped objects; one of them is named as CUDA's are, or not.
@@ -132,6 +135,10 @@ struct Traced {
     entry_only: Option<NoReturns>,
     /// Traced from before its first call.
     from_start: bool,
+    /// When it began, if that was seen.
+    began: Option<u64>,
+    /// It has not used CUDA, and its probes wait until it does.
+    is_idle: bool,
     /// Its dynamic linker has been watched since it began: a library that the linker's probe
     /// knows for CUDA's holds the process.
     watched: bool,
@@ -149,6 +156,8 @@ impl Traced {
             scope,
             entry_only: None,
             from_start: false,
+            began: None,
+            is_idle: false,
             watched: false,
             seen: Seen::default(),
             found: Vec::new(),
@@ -172,6 +181,12 @@ impl Traced {
             entry_only: self.entry_only.map(|reason| reason.to_string()),
             ..process.facts(self.from_start)?
         })
+    }
+
+    /// Whether it has links of its own on a library.
+    fn has_own_probes(&self) -> bool {
+        let mut found = self.found.iter();
+        found.any(|found| self.links.contains_key(&found.library.identity()))
     }
 
     fn has_cuda(&self) -> bool {
@@ -203,6 +218,13 @@ pub(super) struct Controller {
     shared: HashMap<FileIdentity, (Found, Links)>,
     /// Dynamic linkers with links on all processes.
     shared_linkers: HashMap<FileIdentity, (Linker, Links)>,
+    /// Links on the function that a process calls first, by file.
+    start_watches: HashMap<FileIdentity, idle::StartWatch>,
+    /// When processes called it.
+    started: BpfHashMap<MapData, u32, u64>,
+    /// Processes that have not called it for so long may lose their probes.
+    idle_after: Duration,
+    looked_for_idle: Instant,
     processes: HashMap<u32, Traced>,
     /// Libraries whose fact is recorded.
     announced: HashSet<(FileIdentity, PathBuf)>,
@@ -231,6 +253,7 @@ impl Controller {
         stop: Arc<Stop>,
     ) -> Result<Self, SessionError> {
         let targets = programs.take_targets()?;
+        let started = programs.take_started()?;
         let switch = switch::Switch::new(programs.take_silences()?);
         let selection = match &options.target {
             Target::Matching(selection) => Some(selection.clone()),
@@ -252,6 +275,10 @@ impl Controller {
             placed: HashMap::new(),
             shared: HashMap::new(),
             shared_linkers: HashMap::new(),
+            start_watches: HashMap::new(),
+            started,
+            idle_after: options.idle_after,
+            looked_for_idle: Instant::now(),
             processes: HashMap::new(),
             announced: HashSet::new(),
             gathering: HashMap::new(),
@@ -273,7 +300,11 @@ impl Controller {
         loop {
             let gather = (!self.gathering.is_empty())
                 .then(|| (asked + GATHER).saturating_duration_since(Instant::now()));
-            let request = match gather.into_iter().chain(self.budget_wait()).min() {
+            let request = match [gather, self.budget_wait(), self.idle_wait()]
+                .into_iter()
+                .flatten()
+                .min()
+            {
                 Some(wait) => requests.recv_timeout(wait),
                 None => requests.recv().map_err(|_| RecvTimeoutError::Disconnected),
             };
@@ -303,6 +334,7 @@ impl Controller {
                 self.tell_attached();
             }
             self.look_at_budget();
+            self.look_for_idle();
         }
         self.close_window();
         let (attached, cut) = (self.attached.len(), self.cut());
@@ -323,7 +355,8 @@ impl Controller {
             .flat_map(|process| process.links.drain().map(|(_, links)| links));
         let shared = self.shared.drain().map(|(_, (_, links))| links);
         let linkers = self.shared_linkers.drain().map(|(_, (_, links))| links);
-        own.chain(shared).chain(linkers).collect()
+        let watches = self.start_watches.drain().map(|(_, watch)| watch.links);
+        own.chain(shared).chain(linkers).chain(watches).collect()
     }
 
     /// Whose calls links for this process catch, unless it takes after its parent.
@@ -414,6 +447,7 @@ impl Controller {
             } => self.forked(parent, child, timestamp),
             Task::Exec { pid, timestamp } => self.executed(pid, timestamp),
             Task::Started { pid, timestamp } => self.started(pid, timestamp),
+            Task::CudaStarted { pid, timestamp } => self.begins_to_use_cuda(pid, timestamp),
             Task::Exit { pid } => self.exited(pid),
             Task::Mapped {
                 pid,
