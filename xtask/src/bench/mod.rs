@@ -4,6 +4,7 @@
 //! Everything is a ratio, or a number beside its reference, from one run on one machine: absolute
 //! times differ between machines by a factor of ten. The tables go to docs/overhead.md.
 
+mod arrival;
 mod attach;
 mod calls;
 mod empty;
@@ -45,6 +46,8 @@ enum Measure {
     Recording,
     /// How long it takes to attach and to detach.
     Attach,
+    /// How long calls may be missed of a library that a running process loads.
+    Arrival,
     /// How long a command is held while it loads a CUDA library.
     Hold,
 }
@@ -92,6 +95,7 @@ impl Measure {
             Self::Calls => "calls",
             Self::Recording => "recording",
             Self::Attach => "attach",
+            Self::Arrival => "arrival",
             Self::Hold => "hold",
         }
     }
@@ -103,6 +107,7 @@ impl Measure {
             Self::Calls => calls::run(settings),
             Self::Recording => recording::run(settings),
             Self::Attach => attach::run(settings),
+            Self::Arrival => arrival::run(settings),
             Self::Hold => hold::run(settings),
         })?;
         let text = format!("*{machine}.*\n\n{table}");

@@ -15,6 +15,26 @@ impl Sample {
         self.0.get(self.0.len() / 2).copied().unwrap_or(f64::NAN)
     }
 
+    pub(super) fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// The smallest value that so many in a hundred do not exceed; not a number if nothing was
+    /// measured.
+    pub(super) fn percentile(&self, percent: f64) -> f64 {
+        #[expect(
+            clippy::cast_precision_loss,
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "a rank among few"
+        )]
+        let rank = (self.0.len() as f64 * percent / 100.0).ceil() as usize;
+        self.0
+            .get(rank.saturating_sub(1))
+            .copied()
+            .unwrap_or(f64::NAN)
+    }
+
     /// Median, smallest and largest, each written by `write`.
     pub(super) fn spread(&self, write: impl Fn(f64) -> String) -> String {
         match self.0.as_slice() {
@@ -81,6 +101,8 @@ mod tests {
     fn median_and_spread() {
         let sample: Sample = [3.0, 1.0, 2.0].into_iter().collect();
         assert_eq!(sample.spread(hundredths), "2.00 (1.00 to 3.00)");
+        assert!((sample.percentile(99.0) - 3.0).abs() < f64::EPSILON);
+        assert!((sample.percentile(50.0) - 2.0).abs() < f64::EPSILON);
         assert_eq!(Sample::default().spread(hundredths), "not measured");
     }
 
