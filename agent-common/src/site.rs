@@ -30,7 +30,7 @@ impl Twin {
 
 /// One attach point: one symbol of one file. The kernel keeps an array of them, and a
 /// probe's [`Cookie`] holds its index.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(C)]
 pub struct Site {
     /// The function.

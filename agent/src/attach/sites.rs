@@ -1,6 +1,6 @@
 //! The kernel's array of attach points.
 
-use std::fmt;
+use std::{collections::HashMap, fmt};
 
 use agent_common::{ApiId, Effect, Probe, ProbeClass, Site};
 use aya::maps::{Array, MapData, MapError};
@@ -15,24 +15,27 @@ use crate::{
 #[derive(Debug, Error)]
 pub enum SiteError {
     /// Too many files.
-    #[error("more than {MAX_SITES} attach points: too many different CUDA libraries")]
+    #[error(
+        "more than {MAX_SITES} different attach points: start cudasnoop anew to trace more builds of CUDA's libraries"
+    )]
     Full,
     /// The map refused.
     #[error("writing an attach point: {0}")]
     Map(#[from] MapError),
 }
 
-/// Gives each attach point its index.
+/// Gives attach points their indices: equal ones the same, for a library that is in many container
+/// images has a file in each, and a dynamic linker is watched anew for each process.
 pub struct Sites {
     map: Array<MapData, PodSite>,
-    next: u32,
+    indices: HashMap<Site, u32>,
     launch_returns: bool,
 }
 
 impl fmt::Debug for Sites {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Sites")
-            .field("next", &self.next)
+            .field("indices", &self.indices.len())
             .finish_non_exhaustive()
     }
 }
@@ -42,19 +45,22 @@ impl Sites {
     pub fn new(map: Array<MapData, PodSite>, launch_returns: bool) -> Self {
         Self {
             map,
-            next: 0,
+            indices: HashMap::new(),
             launch_returns,
         }
     }
 
-    /// Sets one site; gives its index.
+    /// Sets one site, unless there is such a one; gives its index.
     pub fn add(&mut self, site: Site) -> Result<u32, SiteError> {
-        if self.next >= MAX_SITES {
+        if let Some(index) = self.indices.get(&site) {
+            return Ok(*index);
+        }
+        let index = u32::try_from(self.indices.len()).unwrap_or(MAX_SITES);
+        if index >= MAX_SITES {
             return Err(SiteError::Full);
         }
-        let index = self.next;
         self.map.set(index, &PodSite(site), 0)?;
-        self.next += 1;
+        self.indices.insert(site, index);
         Ok(index)
     }
 

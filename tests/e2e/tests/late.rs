@@ -61,6 +61,24 @@ fn several_copies_in_one_process() {
     ]);
 }
 
+/// A runtime has some 150 functions that are traced, and the kernel's table has room for 16,384:
+/// files that are alike share their places.
+#[test]
+fn more_copies_than_there_is_room_for() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let copies: Vec<PathBuf> = (0..120)
+        .map(|index| copy_of_runtime(&folder, &format!("{index}/libcudart.so.12")))
+        .collect();
+    let mut arguments = vec!["--calls", "1", "--after-ms", "0"];
+    for copy in &copies {
+        arguments.extend(["--path", copy.to_str().expect("UTF-8")]);
+    }
+    let run = record_with(&[], "late", &arguments, |_| {});
+    let report = report(&run.file);
+    assert_same_calls(&report, &run.truth);
+    assert_eq!(report["gaps"], serde_json::json!([]));
+}
+
 #[test]
 fn forked_children_and_exec() {
     late(&["--fork", "4"]);
