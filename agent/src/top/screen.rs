@@ -3,6 +3,7 @@
 use std::{
     env,
     io::{self, IsTerminal as _},
+    os::fd::AsFd as _,
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
@@ -10,11 +11,15 @@ use std::{
     time::Duration,
 };
 
+use nix::{
+    errno::Errno,
+    poll::{PollFd, PollFlags, PollTimeout, poll},
+};
 use ratatui::{
     DefaultTerminal,
     crossterm::event::{self, Event, KeyEventKind},
 };
-use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
+use signal_hook::consts::{SIGINT, SIGQUIT, SIGTERM};
 
 use super::{
     Reading, Source, State, TopError,
@@ -49,7 +54,7 @@ pub(super) fn run(
 ) -> Result<Option<Outcome>, TopError> {
     let signals = Signals::watch()?;
     let poll = Poll::start(source.reader(), interval)?;
-    let shown = {
+    let (shown, restored) = {
         // A panic restores the terminal, too: the hook of ratatui sees to that.
         let mut terminal = ratatui::try_init().map_err(TopError::Terminal)?;
         let shown = Screen {
@@ -65,17 +70,19 @@ pub(super) fn run(
             has_ended: false,
         }
         .run(&mut terminal);
-        ratatui::try_restore().map_err(TopError::Terminal)?;
-        shown
+        // What is traced comes to its end even where the terminal is gone.
+        (shown, ratatui::try_restore())
     };
     // Only now is there a place for them.
     drop(hold);
     let outcome = source.finish(signals.reached_the_session());
     shown?;
+    restored.map_err(TopError::Terminal)?;
     outcome
 }
 
-/// Signals that ask for the end.
+/// Signals that ask for the end. SIGHUP ends the program at once: there is no terminal any more that
+/// could be left as it was found.
 struct Signals {
     /// Those that a session of our own listens to, too.
     shared: Arc<AtomicBool>,
@@ -91,7 +98,6 @@ impl Signals {
         for (signal, flag) in [
             (SIGINT, &signals.shared),
             (SIGTERM, &signals.shared),
-            (SIGHUP, &signals.others),
             (SIGQUIT, &signals.others),
         ] {
             signal_hook::flag::register(signal, Arc::clone(flag)).map_err(TopError::Start)?;
@@ -119,6 +125,22 @@ impl Pair {
     fn take(&mut self, reading: Reading) {
         self.before = self.now.replace(reading);
     }
+}
+
+/// Waits for a key; says whether the terminal is still there. From one that is gone, crossterm reads
+/// nothing for ever, and does not come back.
+fn is_there(patience: Duration) -> Result<bool, TopError> {
+    let stdin = io::stdin();
+    let mut files = [PollFd::new(stdin.as_fd(), PollFlags::POLLIN)];
+    let patience = PollTimeout::try_from(patience).unwrap_or(PollTimeout::ZERO);
+    match poll(&mut files, patience) {
+        // A signal: it is looked at next.
+        Ok(_) | Err(Errno::EINTR) => {}
+        Err(error) => return Err(TopError::Terminal(error.into())),
+    }
+    let gone = PollFlags::POLLHUP | PollFlags::POLLERR | PollFlags::POLLNVAL;
+    let [stdin] = files;
+    Ok(stdin.revents().is_none_or(|seen| !seen.intersects(gone)))
 }
 
 struct Screen<'a> {
@@ -173,9 +195,10 @@ impl Screen<'_> {
 
     /// Whether a key ends it. Waits for one, or for a change of size, for a moment.
     fn keys(&mut self) -> Result<bool, TopError> {
-        let mut patience = TICK;
-        while event::poll(patience).map_err(TopError::Terminal)? {
-            patience = Duration::ZERO;
+        if !is_there(TICK)? {
+            return Ok(true);
+        }
+        while event::poll(Duration::ZERO).map_err(TopError::Terminal)? {
             match event::read().map_err(TopError::Terminal)? {
                 Event::Key(key) if key.kind != KeyEventKind::Release => {
                     match self.state.press(key) {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use e2e::{cudasnoop, last_json, truth_calls, workload, workload_command};
+use e2e::{cudasnoop, dist, last_json, truth_calls, workload, workload_command};
 use nix::sys::signal::Signal;
 use serde_json::Value;
 
@@ -157,6 +157,21 @@ fn a_server_is_shown_without_tracing() {
     step.go();
     step.end();
     sidecar.end(Signal::SIGTERM);
+}
+
+/// A window that is closed takes its programs along, with a SIGHUP or without.
+#[test]
+fn without_its_terminal_it_ends() {
+    let mut command = workload_command("mix");
+    command.args(["--iterations", "1"]);
+    let step = Step::start(command, "call,exit");
+    let sidecar = Sidecar::start(&["-p", &step.pid()]);
+    let address = format!("http://{}", sidecar.admin);
+    let program = dist().join("cudasnoop");
+    let program = program.to_str().expect("UTF-8");
+    let script = "tests/e2e/tests/serve/closed_terminal.py";
+    e2e::python(script, [program, "top", "--connect", &address]);
+    e2e::python(script, [program, "top", "-p", &step.pid()]);
 }
 
 #[test]
