@@ -7,6 +7,7 @@
 pub mod cli;
 pub mod cuda_error;
 pub mod demangle;
+pub mod device_choice;
 pub mod diff;
 mod error;
 pub mod export;

@@ -29,7 +29,7 @@ pub(super) fn collect(arguments: &Arguments) -> Result<Report, Error> {
         recordings,
         json: _,
     } = arguments;
-    let selection = recordings.selection();
+    let selection = recordings.selection()?;
     let mut collector = Collector::new(selection.clone());
     let ended = recordings.read(COLUMNS, |batch| collector.batch(batch))?;
     let report = collector.finish(&ended.end);

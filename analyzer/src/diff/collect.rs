@@ -107,7 +107,7 @@ impl Collector {
         self.end = self.end.max(returned);
         let (pid, device) = (batch.pid()[row], batch.device().get(row));
         let is_in_window = entered >= self.from && self.to.is_none_or(|to| entered < to);
-        let is_selected = self.selection.has_process(pid) && self.selection.has_device(device);
+        let is_selected = self.selection.has_process(pid) && self.selection.has_device(pid, device);
         if batch.kind().get(row) != Some(Kind::Call) || !is_in_window || !is_selected {
             return;
         }

@@ -348,7 +348,7 @@ impl Collector {
     }
 
     fn is_selected(&self, pid: u32, device: Option<i32>) -> bool {
-        self.selection.has_process(pid) && self.selection.has_device(device)
+        self.selection.has_process(pid) && self.selection.has_device(pid, device)
     }
 
     fn is_in_window(&self, moment: u64) -> bool {
@@ -388,6 +388,7 @@ fn ages(process: &ledger::Process, now: u64) -> Vec<(Quantity, Whose, u64)> {
             .arrays()
             .map(|array| held(&array.origin, array.device())),
     );
+                device_uuids: selection.device_uuids,
     let physical = process.vmm().physical();
     let own =
         physical.filter(|physical| physical.kind().is_some_and(|kind| kind != MemoryKind::Ipc));

@@ -233,6 +233,7 @@ impl Collector {
             graph_launches,
             copies,
             waits,
+                device_uuids: selection.device_uuids,
             processes,
             in_flight,
             abandoned,
@@ -272,7 +273,7 @@ impl Collector {
         if !self.is_before_end(entered) {
             return;
         }
-        if !self.selection.has_device(row.device()) {
+        if !self.selection.has_device(pid, row.device()) {
             return;
         }
         match kind {

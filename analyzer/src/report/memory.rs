@@ -131,7 +131,7 @@ impl MemoryBooks {
         fragmentation.extend(live);
         let (mut growth, mut sleeps) = self.growth.finish(&self.ledger, end);
         growth.retain(|growth| {
-            selection.has_process(growth.pid) && selection.has_device(growth.device)
+            selection.has_process(growth.pid) && selection.has_device(growth.pid, growth.device)
         });
         sleeps.retain(|sleep| selection.has_process(sleep.pid));
         let mut out_of_memory = self.out_of_memory;
@@ -156,7 +156,7 @@ impl MemoryBooks {
             ordinals.extend(process.allocators().keys().copied().map(Some));
             ordinals.sort_unstable();
             ordinals.dedup();
-            ordinals.retain(|ordinal| selection.has_device(*ordinal));
+            ordinals.retain(|ordinal| selection.has_device(pid, *ordinal));
             for ordinal in ordinals {
                 // Programs that one process ran one after the other share a row.
                 let memory = devices

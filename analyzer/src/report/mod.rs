@@ -221,6 +221,8 @@ pub struct Calls {
     pub api: &'static str,
     /// The library: `runtime`, `driver` or `torch`.
     #[serde(serialize_with = "layer")]
+    /// Only these devices, by UUID; empty: all.
+    pub device_uuids: Vec<String>,
     pub layer: Layer,
     /// What it is about, as `--events` names it.
     pub family: &'static str,
