@@ -205,10 +205,25 @@ fn unbalanced(report: &Report) -> Option<Finding> {
 
 fn incomplete(report: &Report) -> Option<Finding> {
     let recording = &report.recording;
-    if recording.complete || recording.events == 0 {
+    if recording.complete || recording.events == 0 && !recording.live {
         return None;
     }
     let what = if recording.truncated {
+    if recording.live {
+        return Some(Finding {
+            unknowns: vec![
+                "What comes next, and whether anything was lost since the last segment: the \
+                 accounts come with its end."
+                    .to_owned(),
+            ],
+            ..stated(
+                "live",
+                Severity::Info,
+                "The recording goes on: this is what was written up to now.".to_owned(),
+                "Ask again later; rows reach the disk ten seconds after they happened, at most.",
+            )
+        });
+    }
         "The file breaks off: what came last is missing."
     } else {
         "The recorder was cut off: what came last is missing."

@@ -72,6 +72,7 @@ pub struct Collector {
     end: u64,
     events: u64,
     complete: bool,
+    is_live: bool,
     /// Of the first recording, where there are several.
     settings: Option<Settings>,
     /// Whether one of them does not have the calls that concern memory.
@@ -105,6 +106,7 @@ impl Collector {
             end: 0,
             events: 0,
             complete: false,
+            is_live: false,
             settings: None,
             is_without_memory: false,
             segment: None,
@@ -148,6 +150,11 @@ impl Collector {
         }
     }
 
+    /// The recording goes on: what comes later was not there when it was read.
+    pub fn goes_on(&mut self) {
+        self.is_live = true;
+    }
+
     /// The report of all batches, of a recording that ended so.
     pub fn finish(self, end_of_file: &End) -> Report {
         let Self {
@@ -158,6 +165,7 @@ impl Collector {
             end,
             events,
             complete,
+            is_live,
             settings,
             is_without_memory: _,
             segment,
@@ -189,8 +197,8 @@ impl Collector {
                 ..
             } => (true, false),
         };
-        let complete = complete && is_whole;
-        let sampled = windows.finish(settings.as_ref());
+        let complete = complete && is_whole && !is_live;
+        let sampled = windows.finish(settings.as_ref().and_then(|settings| settings.max_overhead));
         let (lost, accounts) = books.finish(complete);
         let (calls, allocations, copies, waits) = calls.finish();
         let (failures, refusals) = failures.finish(|id| launches.kernel_name(id));
@@ -208,6 +216,7 @@ impl Collector {
                 duration_ns: start.map(|start| end.saturating_sub(start)),
                 start_ns: start,
                 started: start
+                live: is_live,
                     .zip(clock)
                     .and_then(|(start, clock)| wall_clock::utc(start, &clock)),
                 settings,

@@ -120,6 +120,8 @@ pub struct Recording {
     /// ns from the first row to the last moment that any row tells of.
     pub duration_ns: Option<u64>,
     /// Timestamp of the first row, ns of `CLOCK_MONOTONIC`; 0 in `--from` and `--to`.
+    /// Whether it goes on: it is read while it is written.
+    pub live: bool,
     pub start_ns: Option<u64>,
     /// The same moment in UTC, RFC 3339.
     pub started: Option<String>,

@@ -78,6 +78,11 @@ fn sampling(sampled: &Sampled, duration: Option<u64>) -> Cell {
 
 fn completeness(report: &Report) -> Cell {
     let recording = &report.recording;
+    if recording.live {
+        let place = recording.segment.map(place);
+        let place = place.map_or_else(String::new, |place| format!("; {place}"));
+        return format!("not yet: it is being written{place}").into();
+    }
     match (recording.complete, recording.truncated, recording.segment) {
         (true, _, None) => "yes".into(),
         (true, _, Some(segment)) => format!("yes: {}", place(segment)).into(),
