@@ -201,9 +201,13 @@ impl Collector {
         let sampled = windows.finish(settings.as_ref().and_then(|settings| settings.max_overhead));
         let (lost, accounts) = books.finish(complete);
         let (calls, allocations, copies, waits) = calls.finish();
+        let mut left_out = launches.left_out();
+        left_out.extend(failures.left_out());
         let (failures, refusals) = failures.finish(|id| launches.kernel_name(id));
-        let (launches, kernels, graph_launches) = launches.finish();
+        let (launches, kernels, graph_launches) = launches.finish(sampled.is_some());
         let memory = memory.finish(&selection, to.map_or(end, |to| to.min(end)));
+        left_out.extend(memory.left_out);
+        left_out.sort_by_key(|left_out| left_out.what);
         let processes = processes.finish(&memory.doubts);
         let mut report = Report {
             schema: SCHEMA,
@@ -222,6 +226,7 @@ impl Collector {
                 settings,
                 segment,
                 sampled,
+                left_out,
             },
             window: Window {
                 from_ns: selection.from.map(|_| from),

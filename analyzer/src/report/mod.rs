@@ -8,7 +8,9 @@ mod accounts;
 mod calls;
 pub(crate) mod capped;
 mod collect;
+mod graphs;
 mod launches;
+mod left_out;
 mod life;
 mod memory;
 pub(crate) mod row;
@@ -29,11 +31,13 @@ use crate::findings::Finding;
 use crate::growth::{Growth, Sleep};
 pub(crate) use calls::is_allocation;
 pub(crate) use capped::Capped;
+pub(crate) use graphs::{GRAPHS, Graph, Graphs};
 
 pub use crate::histogram::{Bucket, Distribution, Percentiles};
 pub use crate::memory::{Kinds, Torch as TorchMemory};
 use crate::oom::OutOfMemory;
 pub use collect::{COLUMNS, Collector};
+pub use left_out::{Kept, LeftOut};
 pub(crate) use row::Row;
 pub use sampled::Sampled;
 
@@ -133,6 +137,8 @@ pub struct Recording {
     /// Families that were traced in windows alone; `None`: all was traced all the time.
     pub sampled: Option<Sampled>,
 }
+    /// What is left out of the report, since there was more of it than is kept; empty: nothing.
+    pub left_out: Vec<LeftOut>,
 
 /// Where a segment stands in a rolling recording.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
