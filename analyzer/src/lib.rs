@@ -29,5 +29,6 @@ pub mod syncs;
 pub mod text;
 pub mod transfers;
 pub mod wall_clock;
+mod windows;
 
 pub use error::Error;

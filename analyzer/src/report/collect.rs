@@ -216,11 +216,11 @@ impl Collector {
                 events,
                 lost,
                 complete,
+                live: is_live,
                 truncated,
                 duration_ns: start.map(|start| end.saturating_sub(start)),
                 start_ns: start,
                 started: start
-                live: is_live,
                     .zip(clock)
                     .and_then(|(start, clock)| wall_clock::utc(start, &clock)),
                 settings,
@@ -233,6 +233,7 @@ impl Collector {
                 to_ns: to,
                 pids: selection.pids,
                 devices: selection.devices,
+                device_uuids: selection.device_uuids,
             },
             calls,
             memory: memory.memory,
@@ -247,7 +248,6 @@ impl Collector {
             graph_launches,
             copies,
             waits,
-                device_uuids: selection.device_uuids,
             processes,
             in_flight,
             abandoned,
@@ -375,7 +375,7 @@ impl Collector {
                 self.memory.caller(caller.clone());
                 self.host.caller(caller);
             }
-            Fact::Window(window) => self.windows.add(window),
+            Fact::Window(window) => self.windows.add(&window),
             Fact::Exec
             | Fact::Vanished
             | Fact::Fork { .. }

@@ -40,6 +40,7 @@ pub use collect::{COLUMNS, Collector};
 pub use left_out::{Kept, LeftOut};
 pub(crate) use row::Row;
 pub use sampled::Sampled;
+pub(crate) use sampled::Windows;
 
 /// Name and version of the JSON. The version changes when a key goes or changes its meaning;
 /// new keys may come without.
@@ -119,13 +120,13 @@ pub struct Recording {
     pub lost: Lost,
     /// Whether the recording ended as it should.
     pub complete: bool,
+    /// Whether it goes on: it is read while it is written.
+    pub live: bool,
     /// Whether the file breaks off: it has no end marker.
     pub truncated: bool,
     /// ns from the first row to the last moment that any row tells of.
     pub duration_ns: Option<u64>,
     /// Timestamp of the first row, ns of `CLOCK_MONOTONIC`; 0 in `--from` and `--to`.
-    /// Whether it goes on: it is read while it is written.
-    pub live: bool,
     pub start_ns: Option<u64>,
     /// The same moment in UTC, RFC 3339.
     pub started: Option<String>,
@@ -136,9 +137,9 @@ pub struct Recording {
     pub segment: Option<Segment>,
     /// Families that were traced in windows alone; `None`: all was traced all the time.
     pub sampled: Option<Sampled>,
-}
     /// What is left out of the report, since there was more of it than is kept; empty: nothing.
     pub left_out: Vec<LeftOut>,
+}
 
 /// Where a segment stands in a rolling recording.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -220,6 +221,8 @@ pub struct Window {
     pub pids: Vec<u32>,
     /// Only these devices, by ordinal; empty: all.
     pub devices: Vec<i32>,
+    /// Only these devices, by UUID; empty: all.
+    pub device_uuids: Vec<String>,
 }
 
 /// The reported calls of one function.
@@ -229,8 +232,6 @@ pub struct Calls {
     pub api: &'static str,
     /// The library: `runtime`, `driver` or `torch`.
     #[serde(serialize_with = "layer")]
-    /// Only these devices, by UUID; empty: all.
-    pub device_uuids: Vec<String>,
     pub layer: Layer,
     /// What it is about, as `--events` names it.
     pub family: &'static str,
