@@ -27,6 +27,12 @@ pub fn full(name: &str) -> Option<String> {
 /// A name of at most `width` characters: without return type and parameters, and with the
 /// innermost template arguments left out first. A name that cannot be demangled is cut.
 pub fn short(name: &str, width: usize) -> String {
+    cut_front(&folded(name, width), width)
+}
+
+/// The same, without the cut: longer than `width` where leaving out all template arguments is not
+/// enough, and where the name cannot be demangled.
+pub fn folded(name: &str, width: usize) -> String {
     let shorter = || {
         let symbol = is_mangled(name).then(|| parse(name)).flatten()?;
         let options = DemangleOptions::new()
@@ -43,7 +49,7 @@ pub fn short(name: &str, width: usize) -> String {
         }
         shortest
     };
-    cut_front(&shorter().unwrap_or_else(|| name.to_owned()), width)
+    shorter().unwrap_or_else(|| name.to_owned())
 }
 
 /// The last `width` characters: what tells names in one namespace apart stands at the end.

@@ -49,6 +49,15 @@ pub enum Error {
         /// The recording.
         input: String,
     },
+    /// A device that is named by its UUID was not found.
+    #[error(transparent)]
+    Device(#[from] crate::device_choice::DeviceLookupError),
+    /// A recording would have to be read twice, and cannot be.
+    #[error(
+        "a device's UUID is looked up before the recording is read, and a pipe cannot be read \
+         twice: name a file"
+    )]
+    ReadTwice,
     /// More recordings of different hosts or pid namespaces than there are ids.
     #[error("recordings of more than 429 hosts or pid namespaces: read fewer at once")]
     TooMany,

@@ -7,6 +7,7 @@
 pub mod cli;
 pub mod cuda_error;
 pub mod demangle;
+pub mod device_choice;
 pub mod diff;
 mod error;
 pub mod export;
@@ -28,5 +29,6 @@ pub mod syncs;
 pub mod text;
 pub mod transfers;
 pub mod wall_clock;
+mod windows;
 
 pub use error::Error;

@@ -14,6 +14,11 @@ pub struct Selection {
     /// Only these devices, by ordinal as the process counts; empty: all, and what is on a device
     /// that is not known.
     pub devices: Vec<i32>,
+    /// And only these, by UUID: those that are named, and [`Self::places`] says what they are
+    /// called.
+    pub device_uuids: Vec<String>,
+    /// Processes, and the ordinals by which they call the devices in [`Self::device_uuids`].
+    pub places: Vec<(u32, i32)>,
 }
 
 impl Selection {
@@ -23,10 +28,19 @@ impl Selection {
         self.pids.is_empty() || self.pids.contains(&pid)
     }
 
-    /// Whether the device is selected; one that is not known is, where all are.
+    /// Whether all devices are selected, and what is on one that is not known.
     #[inline]
-    pub fn has_device(&self, device: Option<i32>) -> bool {
-        self.devices.is_empty() || device.is_some_and(|device| self.devices.contains(&device))
+    pub const fn has_all_devices(&self) -> bool {
+        self.devices.is_empty() && self.device_uuids.is_empty()
+    }
+
+    /// Whether what the process calls so is selected; a device that is not known is, where all are.
+    #[inline]
+    pub fn has_device(&self, pid: u32, device: Option<i32>) -> bool {
+        self.has_all_devices()
+            || device.is_some_and(|device| {
+                self.devices.contains(&device) || self.places.contains(&(pid, device))
+            })
     }
 }
 

@@ -9,7 +9,8 @@ use std::process::{Command, Output, Stdio};
 
 use sample::{SECOND, START};
 use tempfile::TempDir;
-use trace::{End, Reader};
+use trace::fact::Device;
+use trace::{End, Event, Fact, Reader};
 
 fn analyzer() -> Command {
     Command::new(env!("CARGO_BIN_EXE_cudasnoop-analyzer"))
@@ -197,4 +198,99 @@ fn repair_overwrites_nothing_and_leaves_nothing_behind() {
     let output = run(&["repair", text(&notes), "-o", text(&target)]);
     assert_eq!(output.status.code(), Some(1));
     assert!(!target.exists());
+}
+
+/// Two processes that call two devices by the same ordinal, and hold 1 and 2 blocks of 2 MiB.
+fn two_devices() -> Vec<u8> {
+    let mut sample = sample::Sample::new();
+    for (n, uuid) in [(1, "GPU-1a000000-0000"), (2, "GPU-1b000000-0000")] {
+        let pid = 5000 + n;
+        sample.fact(START, pid, &sample::process(pid, "worker", true));
+        for block in 0..n {
+            let event = Event {
+                address: Some(u64::from(block + 1) << 30),
+                size: Some(2 << 20),
+                device: Some(0),
+                ..sample::at(pid, 1)
+            };
+            sample.call("cudaMalloc", 0, 1000, event);
+        }
+        // The program asks late.
+        let device = Device {
+            pid,
+            ordinal: 0,
+            uuid: Some(uuid.to_owned()),
+            pci_bus_id: None,
+        };
+        sample.fact(START + SECOND, pid, &Fact::Device(device));
+    }
+    sample.end(START + 10 * SECOND, |_| {});
+    sample.file()
+}
+
+#[test]
+fn a_device_may_be_named_by_the_beginning_of_its_uuid() {
+    let directory = TempDir::new().expect("a directory");
+    let path = file(&directory, "run.arrows", &two_devices());
+    let report = |device: &[&str]| {
+        let output = analyzer()
+            .arg("report")
+            .args(["--json", text(&path)])
+            .args(device)
+            .output()
+            .expect("the command runs");
+        assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+        let report: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+        let calls = report["calls"][0]["calls"].as_u64();
+        let live = report["memory"][0]["live_bytes"].as_u64();
+        let processes = report["memory"].as_array().map(Vec::len);
+        (calls, live, processes)
+    };
+    let second = report(&["--device", "gpu-1B"]);
+    assert_eq!(second, (Some(2), Some(4 << 20), Some(1)));
+    let first = report(&["--device", "GPU-1a000000-0000"]);
+    assert_eq!(first, (Some(1), Some(2 << 20), Some(1)));
+    // By its ordinal it is the one of each process.
+    assert_eq!(
+        report(&["--device", "0"]),
+        (Some(3), Some(2 << 20), Some(2))
+    );
+    for command in ["memory", "hist", "leaks", "fragmentation", "launches"] {
+        let output = run(&[command, "--device", "GPU-1b", text(&path)]);
+        assert_eq!(
+            output.status.code(),
+            Some(0),
+            "{command}: {}",
+            stderr(&output)
+        );
+    }
+    for (device, said) in [
+        (
+            "GPU-1",
+            "GPU-1 is the beginning of GPU-1a000000-0000 and of GPU-1b000000-0000: give more of it",
+        ),
+        (
+            "GPU-2",
+            "no UUID begins with GPU-2: the recording has GPU-1a000000-0000, GPU-1b000000-0000",
+        ),
+    ] {
+        let output = run(&["report", "--device", device, text(&path)]);
+        assert_eq!(output.status.code(), Some(1));
+        assert!(stderr(&output).contains(said), "{}", stderr(&output));
+    }
+    let nonsense = run(&["report", "--device", "first", text(&path)]);
+    assert_eq!(nonsense.status.code(), Some(2));
+    let plain = file(&directory, "plain.arrows", &complete());
+    let unnamed = run(&["report", "--device", "GPU-1", text(&plain)]);
+    assert!(
+        stderr(&unnamed).contains("the recording has none"),
+        "{}",
+        stderr(&unnamed)
+    );
+    let pipe = run(&["report", "--device", "GPU-1", "-"]);
+    assert!(
+        stderr(&pipe).contains("cannot be read twice"),
+        "{}",
+        stderr(&pipe)
+    );
 }

@@ -3,12 +3,13 @@
 mod printed;
 mod sample;
 
-use analyzer::diff::{Collector, Report, Subject, Verdict, write_text};
+use analyzer::diff::{Collector, RateChange, Report, Subject, Verdict, write_text};
 use analyzer::selection::Selection;
 use analyzer::text::Colour;
 use printed::{as_json, assert_documented, golden};
 use sample::{ENGINE, SECOND, START, Sample, at};
-use trace::{Event, Reader};
+use trace::fact::Window;
+use trace::{Event, Fact, Reader};
 
 /// Numbers that are the same in every run (`SplitMix64`).
 struct Random(u64);
@@ -275,4 +276,159 @@ fn as_it_is_shown() {
 #[test]
 fn each_json_key_is_documented() {
     assert_documented(&pair(), &["diff.md"]);
+}
+
+/// 20 s of a program that copies and waits, `every` ns on average: as `serve` records it with a budget, in windows of
+/// 100 ms each 400 ms, or whole. Its memory calls are recorded all the time.
+fn copies(is_sampled: bool, every: u64, seed: u64) -> Sample {
+    let mut random = Random(seed);
+    let mut sample = Sample::new();
+    let budget = is_sampled.then_some(0.01);
+    sample.fact(START, 0, &Fact::Settings(sample::settings(budget)));
+    let (ms, mut now, mut told) = (1_000_000, 0, 0);
+    while now < 20 * SECOND {
+        let window = now / (400 * ms);
+        let is_open = now % (400 * ms) < 100 * ms;
+        if is_sampled && !is_open && told == window {
+            let since = START + window * 400 * ms;
+            let window = Window {
+                since,
+                until: since + 100 * ms,
+                families: ["launch", "copy", "sync"].map(str::to_owned).to_vec(),
+                weight: 4.0,
+            };
+            sample.fact(since + 100 * ms, 0, &Fact::Window(window));
+            told += 1;
+        }
+        if is_open || !is_sampled {
+            let event = Event {
+                timestamp: START + now,
+                size: Some(4096),
+                ..at(ENGINE, 0)
+            };
+            let duration = 20_000 + random.next() % 10_000;
+            sample.call("cudaMemcpyAsync", 0, duration, event.clone());
+            sample.call("cudaStreamSynchronize", 0, duration, event);
+        }
+        if random.next().is_multiple_of(20) {
+            let event = Event {
+                timestamp: START + now,
+                ..at(ENGINE, 0)
+            };
+            sample.call("cudaMemGetInfo", 0, 1_000, event);
+        }
+        now += every / 2 + random.next() % every;
+    }
+    sample.end(START + 20 * SECOND, |_| {});
+    sample
+}
+
+fn rate<'a>(report: &'a Report, api: &str) -> &'a RateChange {
+    let mut rates = report.rates.iter();
+    rates.find(|rate| rate.api == api).expect("calls")
+}
+
+#[test]
+fn what_is_sampled_is_compared_by_the_time_in_windows() {
+    let ms = 1_000_000;
+    let mut alarms = Vec::new();
+    for seed in 0..20 {
+        let (whole, part) = (copies(false, ms, 2 * seed), copies(true, ms, 2 * seed + 1));
+        let report = diff(&whole, &part);
+        let copies = rate(&report, "cudaMemcpyAsync");
+        assert!(copies.sampled, "{copies:?}");
+        let ratio = copies.ratio.expect("in both");
+        // By its length it would be a quarter.
+        assert!((0.9..1.1).contains(&ratio), "{copies:?}");
+        assert!(!rate(&report, "cudaMemGetInfo").sampled);
+        alarms.extend(claims(&report));
+        let slower = diff(&whole, &self::copies(true, 2 * ms, 100 + seed));
+        let copies = rate(&slower, "cudaMemcpyAsync");
+        assert_eq!(copies.verdict, Verdict::Less, "{copies:?}");
+    }
+    assert_eq!(alarms, Vec::<String>::new());
+}
+
+#[test]
+fn waits_of_windows_are_not_judged() {
+    let ms = 1_000_000;
+    let report = diff(&copies(false, ms, 1), &copies(true, ms, 2));
+    let of = |name| {
+        let mut durations = report.durations.iter();
+        let found = durations.find(|change| change.subject == Subject::Call { api: name });
+        found.expect("calls")
+    };
+    let waits = of("cudaStreamSynchronize");
+    assert_eq!((waits.verdict, waits.p_value), (Verdict::Unknown, None));
+    assert_eq!(of("cudaMemcpyAsync").verdict, Verdict::Same);
+    assert_eq!(report.b.windows_ns, Some(50 * 100 * ms));
+    assert_eq!(report.a.windows_ns, None);
+    let page = text(&report);
+    assert!(
+        page.contains("B has copy, launch, sync calls of windows alone"),
+        "{page}"
+    );
+    assert_documented(&report, &["diff.md", "report.md"]);
+}
+
+/// A worker, of a title, that holds so many blocks of 4 MiB.
+fn worker(sample: &mut Sample, pid: u32, title: &str, device: i32, blocks: u64) {
+    sample.fact(START, pid, &sample::process(pid, title, true));
+    for n in 0..blocks {
+        let block = Event {
+            address: Some(0x7f00_0000_0000 + (n << 24)),
+            size: Some(4 << 20),
+            device: Some(device),
+            ..at(pid, 1)
+        };
+        sample.call("cudaMalloc", 0, 1000, block);
+    }
+}
+
+#[test]
+fn the_same_process_is_found_in_both() {
+    let (mut before, mut after) = (Sample::new(), Sample::new());
+    // Other ids, another order; the ranks are told by their devices.
+    worker(&mut before, 5001, "VLLM::Worker_TP0", 0, 10);
+    worker(&mut before, 5002, "VLLM::Worker_TP1", 0, 10);
+    worker(&mut before, 5003, "train.py", 0, 20);
+    worker(&mut before, 5004, "train.py", 1, 30);
+    worker(&mut before, 5005, "gone", 0, 5);
+    worker(&mut after, 7001, "train.py", 1, 30);
+    worker(&mut after, 7002, "train.py", 0, 50);
+    worker(&mut after, 7003, "VLLM::Worker_TP1", 0, 10);
+    worker(&mut after, 7004, "VLLM::Worker_TP0", 0, 40);
+    for sample in [&mut before, &mut after] {
+        sample.end(START + SECOND, |_| {});
+    }
+    let report = diff(&before, &after);
+    let live: Vec<_> = report
+        .processes
+        .iter()
+        .map(|process| {
+            let mut memory = process.memory.iter();
+            let live = memory.find(|change| change.what == "live").expect("always");
+            (
+                process.a_pid,
+                process.b_pid,
+                live.a_bytes >> 22,
+                live.b_bytes >> 22,
+                live.verdict,
+            )
+        })
+        .collect();
+    let expected = [
+        (Some(5001), Some(7004), 10, 40, Verdict::More),
+        (Some(5002), Some(7003), 10, 10, Verdict::Same),
+        (Some(5005), None, 5, 0, Verdict::OnlyA),
+        (Some(5003), Some(7002), 20, 50, Verdict::More),
+        (Some(5004), Some(7001), 30, 30, Verdict::Same),
+    ];
+    assert_eq!(live, expected);
+    let page = text(&report);
+    assert!(page.contains("train.py (2)"), "{page}");
+    for line in page.lines() {
+        assert!(line.chars().count() <= 80, "{line}");
+    }
+    assert_documented(&report, &["diff.md", "report.md"]);
 }

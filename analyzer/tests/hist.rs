@@ -8,12 +8,14 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
+use agent_common::flags;
 use agent_common::launch::Dimensions;
 use analyzer::hist::{By, Collector, Group, Measured, Quantity, Report, write_log, write_text};
 use analyzer::selection::{Selection, Time};
 use analyzer::text::Colour;
 use printed::{as_json, assert_documented, golden};
 use sample::{ENGINE, SECOND, START, Sample, TRAINER, at};
+use trace::fact::Window;
 use trace::{Event, Fact, Kind, Reader};
 
 fn report(sample: &Sample, selection: Selection, by: Option<By>, of: &[Quantity]) -> Report {
@@ -237,7 +239,7 @@ fn a_gap_is_between_launches_of_one_thread() {
         (10, 1, 0),
         (31, 2, 0),
         // This one runs nothing.
-        (12, 1, agent_common::flags::CAPTURED),
+        (12, 1, flags::CAPTURED),
     ] {
         sample.row("cudaLaunchKernel", Kind::Call, launch(ms, tid, flags));
     }
@@ -462,4 +464,158 @@ for quantity, values in found.items():
             assert_eq!(found[quantity][..], numbers[..], "{name}: {quantity}");
         }
     }
+}
+
+/// A recording with an overhead budget, which begins with its settings.
+fn sampled() -> Sample {
+    let mut sample = Sample::new();
+    sample.fact(START, 0, &Fact::Settings(sample::settings(Some(0.01))));
+    sample
+}
+
+fn window(sample: &mut Sample, since: u64, until: u64) {
+    let moment = |ms: u64| START + ms * 1_000_000;
+    let window = Window {
+        since: moment(since),
+        until: moment(until),
+        families: ["launch", "copy", "sync"].map(str::to_owned).to_vec(),
+        weight: 1.0,
+    };
+    sample.fact(moment(until), 0, &Fact::Window(window));
+}
+
+#[test]
+fn no_gap_spans_the_edge_of_a_window() {
+    let mut sample = sampled();
+    let launch = |sample: &mut Sample, ms| {
+        sample.row("cudaLaunchKernel", Kind::Call, at(ENGINE, ms));
+    };
+    for ms in [1000, 1001, 1002] {
+        launch(&mut sample, ms);
+    }
+    window(&mut sample, 900, 1100);
+    // A graph launch is seen always; what came between it and the launches is not.
+    let graph = |sample: &mut Sample, ms| sample.call("cudaGraphLaunch", 0, 1000, at(ENGINE, ms));
+    graph(&mut sample, 3000);
+    graph(&mut sample, 3500);
+    for ms in [5000, 5004] {
+        launch(&mut sample, ms);
+    }
+    window(&mut sample, 4900, 5100);
+    // The window stays open: no edge.
+    launch(&mut sample, 5150);
+    window(&mut sample, 5100, 5200);
+    sample.call("cudaMalloc", 0, 1000, block(5160, 1 << 40, 2 << 20));
+    sample.end(START + 10 * SECOND, |_| {});
+    let report = all(&sample, None);
+    let ms = 1_000_000;
+    let gaps = sums(&report, Quantity::LaunchGapNs);
+    assert_eq!(gaps, Some((4, (1 + 1 + 4 + 146) * ms, 146 * ms)));
+    assert_eq!(report.recording.launch_gaps_left_out, 3);
+    let windows = report.recording.sampled.as_ref().expect("sampled");
+    assert_eq!((windows.windows, windows.open_ns), (2, 500 * ms));
+    let marked = |quantity| {
+        let mut of_it = report.histograms.iter();
+        let found = of_it.find(|measured| measured.quantity == quantity);
+        found.map(|measured| measured.sampled)
+    };
+    assert_eq!(marked(Quantity::LaunchGapNs), Some(true));
+    assert_eq!(marked(Quantity::AllocationBytes), Some(false));
+    assert_eq!(marked(Quantity::GraphLaunchNs), Some(false));
+    let page = text(&report);
+    assert!(
+        page.contains("From one launch of a thread to its next (in windows)"),
+        "{page}"
+    );
+    assert!(
+        page.contains("3 gaps between launches that are not of one window"),
+        "{page}"
+    );
+    assert_documented(&report, &["hist.md", "report.md"]);
+}
+
+#[test]
+fn calls_of_windows_are_marked_by_their_family() {
+    let mut sample = sampled();
+    sample.call("cudaMemcpy", 0, 1000, at(ENGINE, 1000));
+    sample.call("cudaMalloc", 0, 1000, block(1001, 1 << 40, 2 << 20));
+    window(&mut sample, 900, 1100);
+    sample.end(START + 10 * SECOND, |_| {});
+    let report = all(&sample, None);
+    let of_calls = report.histograms.iter();
+    let of_calls = of_calls.filter(|measured| measured.quantity == Quantity::CallNs);
+    let marked: BTreeMap<_, _> = of_calls
+        .map(|measured| match measured.group {
+            Some(Group::Api { api }) => (api, measured.sampled),
+            _ => panic!("by function"),
+        })
+        .collect();
+    let expected = [(Some("cudaMalloc"), false), (Some("cudaMemcpy"), true)];
+    assert_eq!(marked, BTreeMap::from(expected));
+}
+
+/// A graph of so many kernels is captured, made ready and launched so many times.
+fn graph(sample: &mut Sample, handle: u64, kernels: u64, launches: u64) {
+    for _ in 0..kernels {
+        let launch = Event {
+            flags: flags::CAPTURED,
+            ..at(ENGINE, 100 * handle)
+        };
+        sample.row("cudaLaunchKernel", Kind::Call, launch);
+    }
+    let ended = Event {
+        handle: Some(handle),
+        ..at(ENGINE, 100 * handle + 1)
+    };
+    sample.call("cudaStreamEndCapture", 0, 1000, ended);
+    let ready = Event {
+        handle: Some(0x9000 + handle),
+        related: Some(handle),
+        ..at(ENGINE, 100 * handle + 2)
+    };
+    sample.call("cudaGraphInstantiate", 0, 1000, ready);
+    for n in 0..launches {
+        let launch = Event {
+            handle: Some(0x9000 + handle),
+            ..at(ENGINE, 100 * handle + 3 + n)
+        };
+        sample.call("cudaGraphLaunch", 0, 1000, launch);
+    }
+}
+
+#[test]
+fn kernels_of_each_launched_graph_are_counted() {
+    let mut sample = Sample::new();
+    graph(&mut sample, 1, 300, 4);
+    graph(&mut sample, 2, 7, 1);
+    // One that was not captured: its kernels are not known, which is not 0.
+    sample.call(
+        "cudaGraphLaunch",
+        0,
+        1000,
+        Event {
+            handle: Some(5),
+            ..at(ENGINE, 900)
+        },
+    );
+    let report = all(&sample, None);
+    let kernels = sums(&report, Quantity::GraphLaunchKernels);
+    assert_eq!(kernels, Some((5, 4 * 300 + 7, 300)));
+    // What was captured before the window is known in it.
+    let from = Selection {
+        from: Some(Time::SinceStart(4_000_000)),
+        ..Selection::default()
+    };
+    let late = self::report(&sample, from, None, &[]);
+    assert_eq!(
+        sums(&late, Quantity::GraphLaunchKernels).map(|sums| sums.0),
+        Some(4)
+    );
+    // In windows some of its launches may have been missed.
+    let mut unknown = sampled();
+    graph(&mut unknown, 1, 300, 4);
+    assert_eq!(
+        sums(&all(&unknown, None), Quantity::GraphLaunchKernels),
+        None
+    );
 }

@@ -6,7 +6,6 @@ use super::output;
 use super::recordings::{self, Part};
 use crate::Error;
 use crate::diff::{COLUMNS, Collected, Collector, Report, write_text};
-use crate::selection::Selection;
 
 /// Arguments of `diff`.
 #[derive(Clone, Debug, clap::Args)]
@@ -26,8 +25,7 @@ pub struct Arguments {
 
 pub(super) fn run(arguments: &Arguments) -> Result<(), Error> {
     let Arguments { a, b, part, json } = arguments;
-    let selection = part.selection();
-    let report = Report::new(read(a, &selection)?, read(b, &selection)?);
+    let report = Report::new(read(a, part)?, read(b, part)?);
     for (name, side) in [("A", &report.a), ("B", &report.b)] {
         if !side.complete {
             eprintln!("warning: {name} is incomplete: its last rows are missing");
@@ -39,9 +37,10 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Error> {
     output::print(&report, *json, write_text)
 }
 
-fn read(path: &Path, selection: &Selection) -> Result<Collected, Error> {
-    let mut collector = Collector::new(selection.clone());
-    let ended = recordings::read(&[path.to_owned()], COLUMNS, |batch| collector.batch(batch))?;
+fn read(path: &Path, part: &Part) -> Result<Collected, Error> {
+    let paths = [path.to_owned()];
+    let mut collector = Collector::new(part.selection(&paths)?);
+    let ended = recordings::read(&paths, COLUMNS, |batch| collector.batch(batch))?;
     output::warn_of(true, &ended);
     Ok(collector.finish())
 }

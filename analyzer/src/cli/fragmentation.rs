@@ -32,7 +32,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Error> {
         fit,
         json,
     } = arguments;
-    let selection = recordings.selection();
+    let selection = recordings.selection()?;
     let mut collector = Collector::new(*at, fit.map(|Size(bytes)| bytes)).select(selection.clone());
     let ended = recordings.read(COLUMNS, |batch| collector.batch(batch))?;
     let report = collector.finish();

@@ -37,7 +37,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Error> {
         hdr_log,
         json,
     } = arguments;
-    let selection = recordings.selection();
+    let selection = recordings.selection()?;
     let mut collector = Collector::new(selection, *by, of);
     let ended = recordings.read(COLUMNS, |batch| collector.batch(batch))?;
     let report = collector.finish();

@@ -31,7 +31,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Error> {
         timeline,
         json,
     } = arguments;
-    let selection = recordings.selection();
+    let selection = recordings.selection()?;
     let mut collector = Collector::new(*at, *timeline).select(selection.clone());
     let ended = recordings.read(COLUMNS, |batch| collector.batch(batch))?;
     let report = collector.finish();

@@ -30,12 +30,18 @@ pub(super) fn print<T: Serialize>(
 /// Says on standard error what else there is to know of what was read: that the end of a
 /// recording is missing, above all. What is on standard output may be read by a program.
 pub(super) fn warn_of(complete: bool, ended: &Ended) {
-    let Ended { end: _, cut, notes } = ended;
+    let Ended {
+        end: _,
+        cut,
+        notes,
+        is_live,
+    } = ended;
     for note in notes {
         eprintln!("note: {note}");
     }
     match &cut[..] {
-        [] if complete => {}
+        // That it is being written is among the notes.
+        [] if complete || *is_live => {}
         [] => eprintln!("warning: the recording is incomplete: its last rows are missing"),
         [Cut { input: _, end }] if notes.is_empty() => {
             eprintln!("warning: the recording is {end}; this is the report of what came before");

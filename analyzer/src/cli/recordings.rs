@@ -1,11 +1,12 @@
 //! What the commands that analyse recordings have in common: which recordings, and which part of
 //! them.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use trace::EventBatch;
 
 use crate::Error;
+use crate::device_choice::{DeviceChoice, Uuids};
 use crate::input::{Ended, Recording};
 use crate::selection::{Selection, Time};
 
@@ -33,15 +34,16 @@ pub(super) struct Part {
     /// Only this process; may be given more than once
     #[arg(long, value_name = "PID")]
     pid: Vec<u32>,
-    /// Only this device, by its ordinal as each process counts; may be given more than once
-    #[arg(long, value_name = "N")]
-    device: Vec<i32>,
+    /// Only this device: its ordinal as each process counts, or the beginning of its UUID (GPU-...);
+    /// may be given more than once
+    #[arg(long, value_name = "N|UUID")]
+    device: Vec<DeviceChoice>,
 }
 
 impl Recordings {
     /// The part that is asked for.
-    pub(super) fn selection(&self) -> Selection {
-        self.part.selection()
+    pub(super) fn selection(&self) -> Result<Selection, Error> {
+        self.part.selection(&self.paths)
     }
 
     /// Opens them, as one recording.
@@ -51,8 +53,7 @@ impl Recordings {
 
     /// Whether they can be opened again: all are files or folders.
     pub(super) fn can_be_read_twice(&self) -> bool {
-        let is_kept = |path: &PathBuf| path.is_file() || path.is_dir();
-        self.paths.iter().all(is_kept)
+        can_be_read_twice(&self.paths)
     }
 
     /// Reads all, in order.
@@ -66,21 +67,59 @@ impl Recordings {
 }
 
 impl Part {
-    /// As the analyses take it.
-    pub(super) fn selection(&self) -> Selection {
+    /// As the analyses of `paths` take it. Devices that are named by UUID are looked up in them first.
+    pub(super) fn selection(&self, paths: &[PathBuf]) -> Result<Selection, Error> {
         let Self {
             from,
             to,
             pid,
             device,
         } = self;
-        Selection {
+        let mut selection = Selection {
             from: *from,
             to: *to,
             pids: pid.clone(),
-            devices: device.clone(),
+            ..Selection::default()
+        };
+        let mut known = None;
+        for device in device {
+            match device {
+                DeviceChoice::Ordinal(ordinal) => selection.devices.push(*ordinal),
+                DeviceChoice::Uuid(beginning) => {
+                    let known = match &mut known {
+                        Some(known) => known,
+                        unread => unread.insert(uuids(paths)?),
+                    };
+                    let (uuid, places) = known.find(beginning)?;
+                    selection.places.extend(places);
+                    selection.device_uuids.push(uuid.to_owned());
+                }
+            }
         }
+        Ok(selection)
     }
+}
+
+fn can_be_read_twice(paths: &[PathBuf]) -> bool {
+    let is_kept = |path: &PathBuf| path.is_file() || path.is_dir();
+    paths.iter().all(is_kept)
+}
+
+/// The UUIDs that the recordings tell.
+fn uuids(paths: &[PathBuf]) -> Result<Uuids, Error> {
+    let is_pipe = |path: &PathBuf| {
+        let is_special = path.exists() && !path.is_file() && !path.is_dir();
+        path == Path::new("-") || is_special
+    };
+    if paths.iter().any(is_pipe) {
+        return Err(Error::ReadTwice);
+    }
+    let mut uuids = Uuids::default();
+    let mut recording = Recording::open(paths, Uuids::COLUMNS)?;
+    for batch in &mut recording {
+        uuids.learn(&batch?);
+    }
+    Ok(uuids)
 }
 
 /// Reads what `paths` name as one recording.

@@ -29,9 +29,12 @@ pub(super) fn collect(arguments: &Arguments) -> Result<Report, Error> {
         recordings,
         json: _,
     } = arguments;
-    let selection = recordings.selection();
+    let selection = recordings.selection()?;
     let mut collector = Collector::new(selection.clone());
     let ended = recordings.read(COLUMNS, |batch| collector.batch(batch))?;
+    if ended.is_live {
+        collector.goes_on();
+    }
     let report = collector.finish(&ended.end);
     warn(&report, &selection, &ended);
     Ok(report)

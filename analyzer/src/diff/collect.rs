@@ -2,18 +2,20 @@
 
 use std::collections::BTreeMap;
 
-use agent_common::ApiId;
-use agent_common::{Effect, flags};
+use agent_common::{ApiId, Effect, ProbeClass, flags};
 use rustc_hash::FxHashMap;
-use trace::{EventBatch, Fact, Kind};
+use trace::{EventBatch, Fact, Kind, fact};
 
 use super::blocks::Blocks;
+use super::processes::Visible;
 use super::slices::Slices;
 use super::{Side, Subject};
 use crate::hist::Losses;
 use crate::histogram::{Histogram, Precision};
 use crate::memory;
+use crate::report::Windows;
 use crate::selection::Selection;
+use crate::windows::{InWindows, Span};
 
 pub use crate::hist::COLUMNS;
 
@@ -34,6 +36,13 @@ pub struct Collector {
     timed: BTreeMap<Subject, Timed>,
     calls: BTreeMap<ApiId, Slices>,
     launched: FxHashMap<(u32, u32), u64>,
+    /// From one launch of a thread to its next.
+    gaps: InWindows<()>,
+    /// Launches, copies and waits.
+    hot: InWindows<ApiId>,
+    windows: Windows,
+    max_overhead: Option<f64>,
+    visible: Visible,
     memory: memory::Collector,
 }
 
@@ -51,6 +60,7 @@ pub struct Collected {
     pub(super) timed: BTreeMap<Subject, Timed>,
     pub(super) calls: BTreeMap<ApiId, Slices>,
     pub(super) memory: memory::Report,
+    pub(super) visible: Visible,
 }
 
 impl Collector {
@@ -71,6 +81,11 @@ impl Collector {
             timed: BTreeMap::new(),
             calls: BTreeMap::new(),
             launched: FxHashMap::default(),
+            gaps: InWindows::default(),
+            hot: InWindows::default(),
+            windows: Windows::default(),
+            max_overhead: None,
+            visible: Visible::new(),
             memory,
         }
     }
@@ -107,12 +122,20 @@ impl Collector {
         self.end = self.end.max(returned);
         let (pid, device) = (batch.pid()[row], batch.device().get(row));
         let is_in_window = entered >= self.from && self.to.is_none_or(|to| entered < to);
-        let is_selected = self.selection.has_process(pid) && self.selection.has_device(device);
+        let is_selected = self.selection.has_process(pid) && self.selection.has_device(pid, device);
         if batch.kind().get(row) != Some(Kind::Call) || !is_in_window || !is_selected {
             return;
         }
-        let calls = self.calls.entry(id).or_insert_with(Slices::new);
-        calls.push(entered - self.from);
+        let call = Span {
+            what: id,
+            from: entered,
+            to: entered,
+        };
+        if api.class() != ProbeClass::Hot {
+            self.called(id, entered - self.from);
+        } else if self.hot.add(call).is_some() {
+            self.hot(call);
+        }
         if let Some(duration) = duration {
             self.took(Subject::Call { api: api.name }, duration);
         }
@@ -120,7 +143,53 @@ impl Collector {
         let runs =
             api.effect == Effect::GraphLaunch || api.effect == Effect::Launch && !is_captured;
         if runs && let Some(before) = self.launched.insert((pid, batch.tid()[row]), entered) {
-            self.took(Subject::LaunchGap, entered.saturating_sub(before));
+            let gap = Span {
+                what: (),
+                from: before,
+                to: entered,
+            };
+            if self.gaps.add(gap).is_some() {
+                self.gap(gap);
+            }
+        }
+    }
+
+    fn called(&mut self, id: ApiId, offset: u64) {
+        self.calls
+            .entry(id)
+            .or_insert_with(Slices::new)
+            .push(offset);
+    }
+
+    /// A call that may be sampled: what counts then is the time in windows.
+    fn hot(&mut self, call: Span<ApiId>) {
+        let offset = match self.hot.time() {
+            Some(_) => self.hot.time_of(call.from),
+            None => call.from - self.from,
+        };
+        self.called(call.what, offset);
+    }
+
+    fn gap(&mut self, gap: Span<()>) {
+        self.took(Subject::LaunchGap, gap.to.saturating_sub(gap.from));
+    }
+
+    fn window(&mut self, window: &fact::Window) {
+        self.windows.add(window);
+        for gap in self.gaps.window(window) {
+            self.gap(gap);
+        }
+        self.hot.sample();
+        let until = self.to.map_or(window.until, |to| window.until.min(to));
+        let selected = fact::Window {
+            since: window.since.max(self.from),
+            until,
+            ..window.clone()
+        };
+        if selected.since < until {
+            for call in self.hot.window(&selected) {
+                self.hot(call);
+            }
         }
     }
 
@@ -140,6 +209,11 @@ impl Collector {
             Fact::Unwritten(unwritten) => self.losses.missed(unwritten.events),
             Fact::Settings(settings) => {
                 self.losses.began();
+                if let Some(share) = settings.max_overhead {
+                    self.max_overhead.get_or_insert(share);
+                    self.gaps.sample();
+                    self.hot.sample();
+                }
                 self.host.get_or_insert(settings.host);
                 self.version.get_or_insert(settings.version);
             }
@@ -147,8 +221,14 @@ impl Collector {
                 self.complete = true;
                 self.losses.ended();
             }
-            Fact::Process(_)
-            | Fact::Fork { .. }
+            Fact::Window(window) => self.window(&window),
+            Fact::Process(process) => {
+                if let Some(visible) = process.visible_devices {
+                    self.visible
+                        .insert((process.pid, process.start_time), visible);
+                }
+            }
+            Fact::Fork { .. }
             | Fact::Exec
             | Fact::Exit
             | Fact::Vanished
@@ -159,7 +239,6 @@ impl Collector {
             | Fact::Clock(_)
             | Fact::Gap(_)
             | Fact::Hold { .. }
-            | Fact::Window(_)
             | Fact::TorchSampled
             | Fact::Checkpoint { .. }
             | Fact::Segment(_) => {}
@@ -177,10 +256,14 @@ impl Collector {
                 length_ns: to.saturating_sub(self.from),
                 complete: self.complete,
                 lossy: self.losses.any(),
+                sampled: self.windows.finish(self.max_overhead),
+                windows_ns: self.hot.time(),
+                outside_windows: self.hot.outside(),
             },
             timed: self.timed,
             calls: self.calls,
             memory: self.memory.finish(),
+            visible: self.visible,
         }
     }
 }

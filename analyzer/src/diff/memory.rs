@@ -17,8 +17,40 @@ type Amounts = BTreeMap<(&'static str, Option<String>, Option<&'static str>), [u
 
 /// All that differs or not, totals first, the greatest change of each sort first.
 pub(super) fn changes(reports: [&Report; 2]) -> Vec<MemoryChange> {
+    let processes = reports.map(|report| report.processes.iter().collect::<Vec<_>>());
+    let spread = reports.map(|report| spread(report, |_| true));
+    compared(&processes, spread)
+}
+
+/// Totals of a process, as it is in each; `None` where it is not.
+pub(super) fn of_process(
+    reports: [&Report; 2],
+    processes: [Option<&Process>; 2],
+) -> Vec<MemoryChange> {
+    let spread = [0, 1].map(|side| {
+        processes[side].map_or(0, |process| {
+            let whose = (process.pid, process.incarnation);
+            spread(reports[side], |curve| {
+                (curve.pid, curve.incarnation) == whose
+            })
+        })
+    });
+    let both = processes.map(|process| process.into_iter().collect::<Vec<_>>());
+    let mut changes = compared(&both, spread);
+    changes.retain(|change| !matches!(change.what, "kind" | "holder"));
+    for change in &mut changes {
+        match processes {
+            [Some(_), None] => change.verdict = Verdict::OnlyA,
+            [None, Some(_)] => change.verdict = Verdict::OnlyB,
+            [Some(_), Some(_)] | [None, None] => {}
+        }
+    }
+    changes
+}
+
+fn compared(processes: &[Vec<&Process>; 2], spread: [u64; 2]) -> Vec<MemoryChange> {
     let mut amounts = Amounts::new();
-    for (place, report) in reports.into_iter().enumerate() {
+    for (place, processes) in processes.iter().enumerate() {
         let mut add = |what, caller: Option<&str>, kind, bytes: u64| {
             let key = (what, caller.map(str::to_owned), kind);
             let amount = &mut amounts.entry(key).or_default()[place];
@@ -27,11 +59,10 @@ pub(super) fn changes(reports: [&Report; 2]) -> Vec<MemoryChange> {
         // Always there, though it be 0.
         add("live", None, None, 0);
         add("peak", None, None, 0);
-        for device in report.processes.iter().flat_map(|process| &process.devices) {
+        for device in processes.iter().flat_map(|process| &process.devices) {
             count(device, &mut add);
         }
     }
-    let spread = reports.map(spread);
     let mut changes: Vec<MemoryChange> = amounts
         .into_iter()
         .map(|((what, caller, kind), bytes)| MemoryChange {
@@ -92,9 +123,10 @@ fn count<'a>(
 
 /// How much what is live went up and down in the second half of each curve, together: what a
 /// moment's value says nothing about.
-fn spread(report: &Report) -> u64 {
+fn spread(report: &Report, is_about: impl Fn(&Curve) -> bool) -> u64 {
     let curves = report.timeline.iter().flatten();
     curves
+        .filter(|curve| is_about(curve))
         .map(|curve| spread_of(curve, &report.processes))
         .fold(0, u64::saturating_add)
 }

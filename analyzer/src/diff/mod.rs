@@ -5,20 +5,22 @@
 mod blocks;
 mod collect;
 mod memory;
+mod processes;
 mod significance;
 mod slices;
 mod text;
 
 use std::collections::BTreeSet;
 
-use agent_common::ApiId;
+use agent_common::{Api, ApiId, Effect, ProbeClass};
 use serde::Serialize;
 
-use crate::report::Durations;
+use crate::report::{Durations, Sampled};
 use significance::{adjust, difference, mean, rank_test};
 use slices::Slices;
 
 pub use collect::{COLUMNS, Collected, Collector};
+pub use processes::ProcessChange;
 pub use text::write as write_text;
 
 /// Name and version of the JSON. The version changes when a key goes or changes its meaning;
@@ -27,6 +29,9 @@ pub const SCHEMA: &str = "cudasnoop.diff/1";
 
 /// A difference is claimed where it would be seen by chance in fewer than one of so many reports.
 const ONE_IN: f64 = 100.0;
+
+/// A launch, for what is said of launches.
+const LAUNCH: &str = "cudaLaunchKernel";
 
 /// The least that is claimed, as a ratio: smaller differences have causes that nobody looks for.
 const LEAST_DURATION: f64 = 1.05;
@@ -45,6 +50,8 @@ pub struct Report {
     pub tests: usize,
     /// Memory: totals, then by kind and holder.
     pub memory: Vec<MemoryChange>,
+    /// The same of each process, where one of the recordings has several.
+    pub processes: Vec<ProcessChange>,
     /// Durations, those that differ most first.
     pub durations: Vec<DurationChange>,
     /// Calls a second, those that differ most first.
@@ -66,6 +73,12 @@ pub struct Side {
     pub complete: bool,
     /// Whether it lost events; `None`: it does not say.
     pub lossy: Option<bool>,
+    /// Families that were traced in windows alone; `None`: all was traced all the time.
+    pub sampled: Option<Sampled>,
+    /// Time in these windows, of what was selected, ns; likewise.
+    pub windows_ns: Option<u64>,
+    /// Calls of these families that are not in a window that the recording tells of: in no rate.
+    pub outside_windows: u64,
 }
 
 /// What is said of a difference between A and B.
@@ -78,7 +91,7 @@ pub enum Verdict {
     Less,
     /// No difference that noise would not make, or one too small to matter.
     Same,
-    /// Too few values to tell.
+    /// Too few values to tell, or sampled in a way that does not compare.
     Unknown,
     /// Only A has it.
     OnlyA,
@@ -149,6 +162,8 @@ pub struct DurationChange {
     pub ratio_range: Option<[f64; 2]>,
     /// How probable such a difference is by chance, adjusted for all tests; `None`: too few values.
     pub p_value: Option<f64>,
+    /// Whether one of the recordings has those of windows alone.
+    pub sampled: bool,
     /// What is said of it.
     pub verdict: Verdict,
 }
@@ -162,7 +177,8 @@ pub struct RateChange {
     pub a_calls: u64,
     /// Calls in B.
     pub b_calls: u64,
-    /// Calls a second in A; `None`: it has no length.
+    /// Calls a second in A, of the time in windows where the function is sampled; `None`: there was
+    /// no such time, or the windows do not tell.
     pub a_per_second: Option<f64>,
     /// Calls a second in B.
     pub b_per_second: Option<f64>,
@@ -170,8 +186,28 @@ pub struct RateChange {
     pub ratio: Option<f64>,
     /// How probable such a difference is by chance, adjusted for all tests; `None`: too few slices.
     pub p_value: Option<f64>,
+    /// Whether one of the recordings has those of windows alone.
+    pub sampled: bool,
     /// What is said of it.
     pub verdict: Verdict,
+}
+
+impl Side {
+    /// Whether calls of this function are those of windows.
+    fn samples(&self, api: &Api) -> bool {
+        let sampled = self.sampled.as_ref();
+        sampled.is_some_and(|sampled| sampled.has(api))
+    }
+
+    /// How long calls of this function were seen, ns. PyTorch's reports begin to be sampled in the
+    /// middle of a recording, which is then for neither time.
+    fn length_of(&self, api: &Api) -> Option<u64> {
+        match api.class() {
+            ProbeClass::Torch => (!self.samples(api)).then_some(self.length_ns),
+            ProbeClass::Hot if self.samples(api) => self.windows_ns,
+            ProbeClass::Hot | ProbeClass::Steady => Some(self.length_ns),
+        }
+    }
 }
 
 impl Report {
@@ -196,12 +232,20 @@ impl Report {
                 change.verdict = verdict(change.ratio, *p_value, LEAST_RATE);
             }
         }
+        let reports = [&a.memory, &b.memory];
+        let has_several = reports.iter().any(|report| report.processes.len() > 1);
+        let processes = if has_several {
+            processes::changes(reports, [&a.visible, &b.visible])
+        } else {
+            Vec::new()
+        };
         durations.sort_by(|a, b| order(a.verdict, a.ratio).total_cmp(&order(b.verdict, b.ratio)));
         rates.sort_by(|a, b| order(a.verdict, a.ratio).total_cmp(&order(b.verdict, b.ratio)));
         Self {
             schema: SCHEMA,
             tests,
-            memory: memory::changes([&a.memory, &b.memory]),
+            memory: memory::changes(reports),
+            processes,
             durations,
             rates,
             a: a.side,
@@ -235,6 +279,14 @@ fn durations(a: &Collected, b: &Collected) -> Vec<DurationChange> {
     let subjects: BTreeSet<Subject> = a.timed.keys().chain(b.timed.keys()).copied().collect();
     let change = |subject| {
         let (of_a, of_b) = (a.timed.get(&subject), b.timed.get(&subject));
+        let api = match subject {
+            Subject::LaunchGap => ApiId::by_name(LAUNCH),
+            Subject::Call { api } => ApiId::by_name(api),
+        };
+        let api = api.and_then(ApiId::api);
+        let sampled = api.is_some_and(|api| a.side.samples(api) || b.side.samples(api));
+        // What has not returned when a window ends has no duration: of waits, the longest.
+        let is_cut = sampled && api.is_some_and(|api| api.effect == Effect::Wait);
         let means = |timed: Option<&collect::Timed>| {
             timed.map(|timed| timed.blocks.means()).unwrap_or_default()
         };
@@ -242,7 +294,8 @@ fn durations(a: &Collected, b: &Collected) -> Vec<DurationChange> {
         let ratio = mean(&means_a)
             .zip(mean(&means_b))
             .map(|(a, b)| (b - a).exp());
-        let range = difference(&means_a, &means_b).map(|range| range.map(f64::exp));
+        let range = difference(&means_a, &means_b).filter(|_| !is_cut);
+        let range = range.map(|range| range.map(f64::exp));
         let count =
             |timed: Option<&collect::Timed>| timed.map_or(0, |timed| timed.histogram.count());
         DurationChange {
@@ -253,7 +306,8 @@ fn durations(a: &Collected, b: &Collected) -> Vec<DurationChange> {
             b_ns: of_b.and_then(|timed| Durations::of(&timed.histogram)),
             ratio,
             ratio_range: range,
-            p_value: rank_test(&means_a, &means_b),
+            p_value: rank_test(&means_a, &means_b).filter(|_| !is_cut),
+            sampled,
             verdict: Verdict::Unknown,
         }
     };
@@ -262,8 +316,11 @@ fn durations(a: &Collected, b: &Collected) -> Vec<DurationChange> {
 
 fn rates(a: &Collected, b: &Collected) -> Vec<RateChange> {
     let functions: BTreeSet<ApiId> = a.calls.keys().chain(b.calls.keys()).copied().collect();
-    let lengths = [a.side.length_ns, b.side.length_ns];
     let change = |id: ApiId| {
+        let api = id.api()?;
+        let lengths = [a.side.length_of(api), b.side.length_of(api)];
+        let is_known = lengths.iter().all(Option::is_some);
+        let lengths = lengths.map(|length| length.unwrap_or(0));
         let of = |collected: &Collected| {
             let calls = collected.calls.get(&id).cloned();
             calls.unwrap_or_else(Slices::new)
@@ -272,15 +329,15 @@ fn rates(a: &Collected, b: &Collected) -> Vec<RateChange> {
         let calls = [both[0].total(), both[1].total()];
         let [a_rate, b_rate] = [0, 1].map(|place| per_second(calls[place], lengths[place]));
         let verdict = match calls {
-            [0, calls] => only(calls, lengths[1], lengths, Verdict::OnlyB),
-            [calls, 0] => only(calls, lengths[0], lengths, Verdict::OnlyA),
+            [0, calls] if is_known => only(calls, lengths[1], lengths, Verdict::OnlyB),
+            [calls, 0] if is_known => only(calls, lengths[0], lengths, Verdict::OnlyA),
             _ => Verdict::Unknown,
         };
-        let is_in_both = calls.iter().all(|calls| *calls > 0);
+        let is_in_both = is_known && calls.iter().all(|calls| *calls > 0);
         let [slices_a, slices_b] = Slices::align(both, lengths);
         let ratio = a_rate.zip(b_rate).map(|(a, b)| b / a);
         Some(RateChange {
-            api: id.api()?.name,
+            api: api.name,
             a_calls: calls[0],
             b_calls: calls[1],
             a_per_second: a_rate,
@@ -289,6 +346,7 @@ fn rates(a: &Collected, b: &Collected) -> Vec<RateChange> {
             p_value: is_in_both
                 .then(|| rank_test(&slices_a, &slices_b))
                 .flatten(),
+            sampled: a.side.samples(api) || b.side.samples(api),
             verdict,
         })
     };

@@ -3,8 +3,12 @@
 use std::io::{self, Write};
 
 use super::memory::label;
-use super::{DurationChange, MemoryChange, RateChange, Report, Side, Subject, Verdict};
-use crate::text::{Align, Cell, Colour, Page, Table, Tone, bytes, count, counted, duration};
+use super::{
+    DurationChange, MemoryChange, ProcessChange, RateChange, Report, Side, Subject, Verdict,
+};
+use crate::text::{
+    Align, Cell, Colour, Page, Table, Tone, bytes, count, counted, duration, file_name,
+};
 
 /// Most rows of a table.
 const ROWS: usize = 20;
@@ -16,6 +20,7 @@ pub fn write(report: &Report, colour: Colour, output: &mut dyn Write) -> io::Res
     let mut page = Page::new(output, colour);
     sides(report, &mut page)?;
     memory(&report.memory, &mut page)?;
+    processes(&report.processes, &mut page)?;
     durations(&report.durations, &mut page)?;
     rates(&report.rates, &mut page)?;
     page.section("How it was judged")?;
@@ -50,6 +55,9 @@ fn sides(report: &Report, page: &mut Page<'_>) -> io::Result<()> {
             length_ns,
             complete,
             lossy,
+            sampled: _,
+            windows_ns: _,
+            outside_windows: _,
         } = side;
         table.row([
             name.into(),
@@ -68,7 +76,103 @@ fn sides(report: &Report, page: &mut Page<'_>) -> io::Result<()> {
             host.as_deref().unwrap_or("unknown").into(),
         ]);
     }
-    table.write(page)
+    table.write(page)?;
+    for (name, side) in [("A", &report.a), ("B", &report.b)] {
+        windows(name, side, page)?;
+    }
+    Ok(())
+}
+
+/// What was sampled, and what that means.
+fn windows(name: &str, side: &Side, page: &mut Page<'_>) -> io::Result<()> {
+    let Some(sampled) = &side.sampled else {
+        return Ok(());
+    };
+    let open = side
+        .windows_ns
+        .map_or_else(|| "no time".to_owned(), duration);
+    page.paragraph(
+        &format!(
+            "{name} has {} calls of windows alone ({open} of {}): their rates are those of that \
+             time. How long waits take, and PyTorch's reports where they are sampled, do not \
+             compare.",
+            sampled.families.join(", "),
+            duration(side.length_ns),
+        ),
+        Tone::Alarm,
+    )?;
+    if side.outside_windows > 0 {
+        let calls = counted(side.outside_windows, "call");
+        page.paragraph(
+            &format!("{calls} of {name} in no window that the recording tells of: in no rate."),
+            Tone::Faint,
+        )?;
+    }
+    Ok(())
+}
+
+/// Of each process, what is claimed; or what it held, if nothing is.
+fn processes(changes: &[ProcessChange], page: &mut Page<'_>) -> io::Result<()> {
+    if changes.is_empty() {
+        return Ok(());
+    }
+    page.section("Memory by process")?;
+    let mut table = Table::new([
+        ("process", Align::Left),
+        ("A pid", Align::Right),
+        ("B pid", Align::Right),
+        ("what", Align::Left),
+        ("A", Align::Right),
+        ("B", Align::Right),
+        ("", Align::Left),
+    ]);
+    for process in changes.iter().take(ROWS) {
+        let pid = |pid: Option<u32>| pid.map_or_else(Cell::unknown, |pid| pid.to_string().into());
+        let is_shown = |change: &&MemoryChange| {
+            change.verdict.is_claim() && change.a_bytes.max(change.b_bytes) > 0
+        };
+        let claims = process.memory.iter().filter(is_shown);
+        let live = process.memory.iter().filter(|change| change.what == "live");
+        let mut shown: Vec<&MemoryChange> = claims.collect();
+        if shown.is_empty() {
+            shown.extend(live);
+        }
+        for (place, change) in shown.into_iter().enumerate() {
+            let (name, a_pid, b_pid) = match place {
+                0 => (
+                    process_name(process).into(),
+                    pid(process.a_pid),
+                    pid(process.b_pid),
+                ),
+                _ => ("".into(), "".into(), "".into()),
+            };
+            table.row([
+                name,
+                a_pid,
+                b_pid,
+                match change.what {
+                    "live" => "live".into(),
+                    _ => label(change, CALLER).into(),
+                },
+                bytes(change.a_bytes).into(),
+                bytes(change.b_bytes).into(),
+                said(change.verdict),
+            ]);
+        }
+    }
+    table.write(page)?;
+    page.more(changes.len(), ROWS, "process")
+}
+
+fn process_name(process: &ProcessChange) -> String {
+    let title = process.title.as_deref().filter(|title| !title.is_empty());
+    let exe = process.exe.as_deref().map(|path| file_name(path, CALLER));
+    let name = title.map(str::to_owned).or(exe);
+    let name = name.unwrap_or_else(|| "unknown".to_owned());
+    match process.rank {
+        0 => name,
+        rank => format!("{name} ({})", rank + 1),
+    }
 }
 
 fn memory(changes: &[MemoryChange], page: &mut Page<'_>) -> io::Result<()> {

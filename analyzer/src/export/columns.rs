@@ -22,7 +22,8 @@ pub(super) enum Value<'a> {
     Time(u64),
 }
 
-/// The type of a column's values.
+/// The type of a column's values, for a format that has types.
+#[cfg(feature = "parquet")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Form {
     Small,
@@ -38,6 +39,7 @@ pub(super) enum Form {
 #[derive(Clone, Copy)]
 pub(super) struct Column {
     pub(super) name: &'static str,
+    #[cfg(feature = "parquet")]
     pub(super) form: Form,
     /// Its value in a row; `None` where it does not apply or is not known.
     pub(super) of: for<'a> fn(&Row<'a>) -> Option<Value<'a>>,
@@ -50,11 +52,13 @@ macro_rules! columns {
     ($($name:ident: $form:ident = |$row:ident| $value:expr;)*) => {
         &[$(Column {
             name: stringify!($name),
+            #[cfg(feature = "parquet")]
             form: Form::$form,
             of: |$row| $value.map(Value::$form),
         }),*]
     };
 }
+#[cfg(feature = "parquet")]
 pub(super) use columns;
 
 /// The columns of a recording, in its order; then those that are derived.

@@ -83,6 +83,8 @@ impl Exporter {
                 to,
                 pids: _,
                 devices: _,
+                device_uuids: _,
+                places: _,
             } = &self.selection;
             let bound = |time: Option<crate::selection::Time>| time.map(|time| time.after(moment));
             (bound(*from).unwrap_or(0), bound(*to).unwrap_or(u64::MAX))
@@ -98,7 +100,8 @@ impl Exporter {
         self.live.apply(batch, index);
         let is_in_window = from <= moment && (moment < to || to == u64::MAX);
         // With pid 0 stand the facts about the recording as a whole.
-        let is_of_device = is_fact || self.selection.has_device(batch.device().get(index));
+        let device = batch.device().get(index);
+        let is_of_device = is_fact || self.selection.has_device(pid, device);
         if !is_in_window || !is_of_device || !(pid == 0 || self.selection.has_process(pid)) {
             return Ok(());
         }

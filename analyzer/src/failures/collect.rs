@@ -5,10 +5,10 @@ use std::collections::{BTreeMap, VecDeque};
 use agent_common::{ApiId, Effect, Layer};
 use rustc_hash::FxHashMap;
 
-use super::refusals::Watch;
+use super::refusals::{self, Watch};
 use super::{Call, Failure, FunctionFailures, Refusals};
 use crate::cuda_error;
-use crate::report::Row;
+use crate::report::{Kept, LeftOut, Row};
 
 /// `cudaErrorNotReady`: an answer, not an error.
 const NOT_READY: i32 = 600;
@@ -32,6 +32,8 @@ pub(crate) struct Collector {
     by_pid: FxHashMap<u32, usize>,
     /// The last one looked up: rows of one process come in runs.
     last: Option<(u32, usize)>,
+    /// Calls of processes beyond [`PROCESSES`].
+    unwatched: u64,
 }
 
 #[derive(Debug, Default)]
@@ -43,6 +45,8 @@ struct Process {
     refusals: Watch,
     results: u64,
     failed: u64,
+    /// Failures with a code beyond [`CODES`].
+    untold: u64,
 }
 
 /// A failure, and how many calls there had been up to it.
@@ -73,6 +77,7 @@ impl Collector {
     #[inline]
     pub(crate) fn call(&mut self, id: ApiId, effect: Effect, row: Row<'_>) {
         let Some(process) = self.process(row.pid()) else {
+            self.unwatched += 1;
             return;
         };
         let past = Past {
@@ -109,6 +114,19 @@ impl Collector {
         }
     }
 
+    /// What was more than is kept.
+    pub(crate) fn left_out(&self) -> impl Iterator<Item = LeftOut> {
+        let sum = |of: fn(&Process) -> u64| self.processes.iter().map(of).sum();
+        let untold = sum(|process| process.untold);
+        let forgotten = sum(|process| process.refusals.forgotten());
+        let all = [
+            LeftOut::of(Kept::FailingProcesses, PROCESSES, self.unwatched),
+            LeftOut::of(Kept::ErrorCodes, CODES, untold),
+            LeftOut::of(Kept::OpenRefusals, refusals::OPEN, forgotten),
+        ];
+        all.into_iter().flatten()
+    }
+
     /// All failures, in order of the first one, with the names that kernels turned out to have.
     pub(crate) fn finish(
         self,
@@ -124,6 +142,7 @@ impl Collector {
                 refusals: watch,
                 results,
                 failed,
+                untold: _,
             } = process;
             refusals.extend(watch.finish(pid));
             failures.extend(
@@ -178,6 +197,7 @@ impl Process {
                 failed: self.failed,
             });
         } else if known.is_none() {
+            self.untold += 1;
             return;
         }
         let seen = match known {

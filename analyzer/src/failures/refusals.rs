@@ -9,7 +9,7 @@ use serde::Serialize;
 pub(crate) const OUT_OF_MEMORY: i32 = 2;
 
 /// Most refusals of a process that wait for what comes next.
-const OPEN: usize = 64;
+pub(super) const OPEN: usize = 64;
 
 /// Allocations of a process that found no memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
@@ -47,6 +47,8 @@ pub(super) struct Watch {
     refusals: Refusals,
     open: VecDeque<Open>,
     frees: u64,
+    /// Those that waited when there were too many.
+    forgotten: u64,
 }
 
 impl Watch {
@@ -81,6 +83,7 @@ impl Watch {
         if self.open.len() == OPEN {
             self.open.pop_front();
             refusals.unanswered += 1;
+            self.forgotten += 1;
         }
         let frees = self.frees;
         self.open.push_back(Open { tid, size, frees });
@@ -91,6 +94,7 @@ impl Watch {
             refusals,
             open,
             frees,
+            forgotten: _,
         } = self;
         open.retain(|refusal| {
             let is_answer = refusal.tid == tid && size >= refusal.size / 2;
@@ -101,6 +105,11 @@ impl Watch {
             }
             !is_answer
         });
+    }
+
+    /// How many were no longer followed, since too many waited: they are unanswered.
+    pub(super) const fn forgotten(&self) -> u64 {
+        self.forgotten
     }
 
     /// What came of them; `None`: there were none.

@@ -92,7 +92,7 @@ fn row(what: &str, call: &Call, start: Option<u64>) -> [Cell; 6] {
         kernel,
     } = call;
     let name = match kernel {
-        Some(kernel) => format!("{api} {}", demangle::short(kernel, KERNEL)),
+        Some(kernel) => format!("{api} {}", demangle::folded(kernel, KERNEL)),
         None => (*api).to_owned(),
     };
     let result = match result {
@@ -118,8 +118,8 @@ fn refusals(all: &[Refusals], start: Option<u64>, page: &mut Page<'_>) -> io::Re
     let mut table = Table::new([
         ("pid", Align::Right),
         ("refused", Align::Right),
-        ("after frees", Align::Right),
-        ("otherwise", Align::Right),
+        ("freed", Align::Right),
+        ("other", Align::Right),
         ("never", Align::Right),
         ("largest", Align::Right),
         ("first", Align::Right),
@@ -153,7 +153,7 @@ fn refusals(all: &[Refusals], start: Option<u64>, page: &mut Page<'_>) -> io::Re
     }
     table.write(page)?;
     page.paragraph(
-        "After frees, otherwise, never: whether the thread got the memory when it asked again \
+        "Freed, other, never: whether the thread got the memory when it asked again \
          once memory had been given back, in another way, or not.",
         Tone::Faint,
     )

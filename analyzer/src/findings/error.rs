@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::{Confidence, Evidence, Family, Figures, Finding, Severity};
 use crate::demangle;
 use crate::failures::{Call, Failure, OUT_OF_MEMORY};
-use crate::text::{count, counted};
+use crate::text::{count, counted, shortened};
 
 /// After these a process's context is lost: CUDA says that "the process must be terminated and
 /// relaunched" (`driver_types.h`, the comments of 700 to 721), and a device with an uncorrectable
@@ -53,7 +53,7 @@ fn failed(failure: &Failure) -> Finding {
         let kernel = launch.kernel.as_deref();
         let kernel = kernel.map_or_else(
             || "an unnamed kernel".to_owned(),
-            |kernel| demangle::short(kernel, KERNEL),
+            |kernel| shortened(&demangle::folded(kernel, KERNEL), KERNEL),
         );
         call(*pid, launch, &format!("launched before it: {kernel}"))
     }));

@@ -24,6 +24,7 @@ pub(super) fn find(figures: Figures<'_>) -> Vec<Finding> {
         late(report),
         untraced(report),
         abandoned(report),
+        left_out(report),
     ];
     findings.into_iter().flatten().collect()
 }
@@ -205,8 +206,23 @@ fn unbalanced(report: &Report) -> Option<Finding> {
 
 fn incomplete(report: &Report) -> Option<Finding> {
     let recording = &report.recording;
-    if recording.complete || recording.events == 0 {
+    if recording.complete || recording.events == 0 && !recording.live {
         return None;
+    }
+    if recording.live {
+        return Some(Finding {
+            unknowns: vec![
+                "What comes next, and whether anything was lost since the last segment: the \
+                 accounts come with its end."
+                    .to_owned(),
+            ],
+            ..stated(
+                "live",
+                Severity::Info,
+                "The recording goes on: this is what was written up to now.".to_owned(),
+                "Ask again later; rows reach the disk ten seconds after they happened, at most.",
+            )
+        });
     }
     let what = if recording.truncated {
         "The file breaks off: what came last is missing."
@@ -341,6 +357,33 @@ fn abandoned(report: &Report) -> Option<Finding> {
             ),
             "Look whether the process was killed there; an exception that leaves a CUDA call is a \
              fault of the program.",
+        )
+    })
+}
+
+/// More than is kept: what came beyond a limit is in no figure.
+fn left_out(report: &Report) -> Option<Finding> {
+    let left_out = &report.recording.left_out;
+    if left_out.is_empty() {
+        return None;
+    }
+    let numbers = left_out.iter();
+    let evidence = left_out.iter();
+    let evidence = evidence.map(|left_out| Evidence::new(left_out.sentence()));
+    Some(Finding {
+        numbers: numbers
+            .map(|left_out| (left_out.key(), left_out.left_out.into()))
+            .collect(),
+        evidence: evidence.collect(),
+        unknowns: vec![
+            "What the figures would be with it, and what would be found in it.".to_owned(),
+        ],
+        ..stated(
+            "left_out",
+            Severity::Warning,
+            "Figures leave something out: there was more to tell apart than is kept.".to_owned(),
+            "Look at a part of the time (`--from`, `--to`): what happens outside of it takes less \
+             room.",
         )
     })
 }

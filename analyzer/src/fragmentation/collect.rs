@@ -202,7 +202,7 @@ impl Watch {
             .keys()
             .copied()
             .chain(process.allocators().keys().copied().map(Some))
-            .filter(|ordinal| self.selection.has_device(*ordinal))
+            .filter(|ordinal| self.selection.has_device(process.key().pid, *ordinal))
             .collect();
         if ordinals.is_empty() || !self.selection.has_process(process.key().pid) {
             return None;

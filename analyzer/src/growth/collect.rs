@@ -9,9 +9,10 @@ use trace::{Event, Kind, fact};
 
 use super::line::{Key, Line, Memory, class_of, sizes_of};
 use super::series::{BINS, Clock, Series};
-use super::sleep::{Sleep, Watch};
+use super::sleep::{self, Sleep, Watch};
 use super::verdict::{Judged, Shape};
 use super::{Growth, cycles};
+use crate::report::{Kept, LeftOut};
 
 /// Most lines: a recording with a new size class or caller in each row does not take all memory.
 const LINES: usize = 8192;
@@ -34,6 +35,18 @@ pub(crate) struct Collector {
     ended: Vec<Growth>,
     /// Files by caller id.
     callers: FxHashMap<u32, String>,
+    left_out: Counts,
+}
+
+/// What was more than is kept.
+#[derive(Clone, Copy, Debug, Default)]
+struct Counts {
+    /// Changes of lines beyond [`LINES`].
+    changes: u64,
+    /// Lines beyond [`ENDED_LINES`].
+    ended: u64,
+    /// Call sites beyond [`CALLERS`].
+    callers: u64,
 }
 
 impl Collector {
@@ -70,10 +83,11 @@ impl Collector {
 
     /// A call site has a name.
     pub(crate) fn caller(&mut self, caller: fact::Caller) {
-        if let Some(module) = caller.module
-            && self.callers.len() < CALLERS
-        {
+        let Some(module) = caller.module else { return };
+        if self.callers.len() < CALLERS || self.callers.contains_key(&caller.id) {
             self.callers.insert(caller.id, module);
+        } else {
+            self.left_out.callers += 1;
         }
     }
 
@@ -134,11 +148,16 @@ impl Collector {
         self.sleeps.forget(process.key().pid);
         let growth = self.judge(process, bin);
         let room = ENDED_LINES.saturating_sub(self.ended.len());
+        self.left_out.ended += growth.len().saturating_sub(room) as u64;
         self.ended.extend(growth.into_iter().take(room));
     }
 
-    /// All lines, and all sleeps, up to `end`.
-    pub(crate) fn finish(mut self, ledger: &Ledger, end: u64) -> (Vec<Growth>, Vec<Sleep>) {
+    /// All lines, all sleeps, and what was more than is kept, up to `end`.
+    pub(crate) fn finish(
+        mut self,
+        ledger: &Ledger,
+        end: u64,
+    ) -> (Vec<Growth>, Vec<Sleep>, Vec<LeftOut>) {
         let bin = self.bin(end);
         let mut growth = std::mem::take(&mut self.ended);
         for process in ledger.live() {
@@ -157,7 +176,19 @@ impl Collector {
             };
             key(a).cmp(&key(b)).then(b.live_bytes.cmp(&a.live_bytes))
         });
-        (growth, self.sleeps.finish())
+        let Counts {
+            changes,
+            ended,
+            callers,
+        } = self.left_out;
+        let (sleeps, untold_sleeps) = self.sleeps.finish();
+        let left_out = [
+            LeftOut::of(Kept::GrowthLines, LINES, changes),
+            LeftOut::of(Kept::EndedGrowthLines, ENDED_LINES, ended),
+            LeftOut::of(Kept::GrowthCallers, CALLERS, callers),
+            LeftOut::of(Kept::Sleeps, sleep::KEPT, untold_sleeps),
+        ];
+        (growth, sleeps, left_out.into_iter().flatten().collect())
     }
 
     /// PyTorch says itself what its totals are: they hold whatever was missed.
@@ -201,6 +232,7 @@ impl Collector {
     #[inline]
     fn line(&mut self, key: Key, bin: usize, before: u64) -> Option<&mut Line> {
         if self.lines.len() >= LINES && !self.lines.contains_key(&key) {
+            self.left_out.changes += 1;
             return None;
         }
         let new = || Line::starting(bin, before);

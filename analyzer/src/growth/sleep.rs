@@ -16,7 +16,7 @@ const MIN_UNMAPPED: u64 = 256 << 20;
 const PAUSE: u64 = 5_000_000_000;
 
 /// Most sleeps, and processes in one, that are kept.
-const KEPT: usize = 1024;
+pub(super) const KEPT: usize = 1024;
 
 /// A stretch in which a process unmapped much memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -40,6 +40,8 @@ pub struct Sleep {
 pub(super) struct Watch {
     open: BTreeMap<u32, Sleep>,
     found: Vec<Sleep>,
+    /// Sleeps beyond [`KEPT`], and calls of processes of which none is open for that reason.
+    untold: u64,
 }
 
 impl Watch {
@@ -61,7 +63,11 @@ impl Watch {
         if self.open.get(&pid).is_some_and(is_over) {
             self.close(pid);
         }
-        if !gives || self.open.len() >= KEPT && !self.open.contains_key(&pid) {
+        if !gives {
+            return;
+        }
+        if self.open.len() >= KEPT && !self.open.contains_key(&pid) {
+            self.untold += 1;
             return;
         }
         let sleep = self.open.entry(pid).or_insert(Sleep {
@@ -90,21 +96,24 @@ impl Watch {
         self.open.remove(&pid);
     }
 
-    /// All of them, in order.
-    pub(super) fn finish(mut self) -> Vec<Sleep> {
+    /// All of them, in order, and what was more than is kept.
+    pub(super) fn finish(mut self) -> (Vec<Sleep>, u64) {
         while let Some(&pid) = self.open.keys().next() {
             self.close(pid);
         }
         self.found.sort_by_key(|sleep| sleep.from_ns);
-        self.found
+        (self.found, self.untold)
     }
 
     fn close(&mut self, pid: u32) {
         if let Some(sleep) = self.open.remove(&pid)
             && sleep.unmapped_bytes >= MIN_UNMAPPED
-            && self.found.len() < KEPT
         {
-            self.found.push(sleep);
+            if self.found.len() < KEPT {
+                self.found.push(sleep);
+            } else {
+                self.untold += 1;
+            }
         }
     }
 }

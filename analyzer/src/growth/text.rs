@@ -9,9 +9,6 @@ use crate::text::{Align, Cell, Colour, Page, Table, Tone, bytes, file_name, sinc
 /// Most lines that are shown.
 const LINES: usize = 24;
 
-/// Most characters of a file's name.
-const NAME: usize = 24;
-
 /// A line below this is shown only if it grows, bytes.
 const SMALL: u64 = 1 << 20;
 
@@ -48,9 +45,10 @@ fn lines(growth: &[Growth], page: &mut Page<'_>) -> io::Result<()> {
             |rate| bytes(per_minute(rate.bytes_per_second)).into(),
         );
         let shape = line.shape.name().replace('_', " ");
+        let source = line.source.name().replace('_', " ");
         let memory = match line.caller.as_deref() {
-            Some(caller) => format!("{} by {}", line.source.name(), file_name(caller, NAME)),
-            None => line.source.name().replace('_', " "),
+            Some(caller) => format!("{source} by {}", file_name(caller, usize::MAX)),
+            None => source,
         };
         table.row([
             line.pid.to_string().into(),

@@ -1,7 +1,7 @@
 //! From rows to histograms.
 
 use agent_common::launch::Dimensions;
-use agent_common::{ApiId, Effect, Shape, flags};
+use agent_common::{Api, ApiId, Effect, Family, Shape, flags};
 use ledger::{Freed, Ledger, MemoryKind, Origin, concerns_memory};
 use rustc_hash::FxHashMap;
 use trace::{Event, EventBatch, Fact, Kind};
@@ -10,8 +10,9 @@ use super::group::{By, Key, Names, Whose};
 use super::quantity::Quantity;
 use super::table::Table;
 use super::{Recording, Report, SCHEMA};
-use crate::report::{Window, is_allocation};
+use crate::report::{GRAPHS, Graph, Graphs, Row, Window, Windows, is_allocation};
 use crate::selection::Selection;
+use crate::windows::{InWindows, Span};
 
 /// The columns that a [`Collector`] reads, for [`trace::Reader::select`].
 pub const COLUMNS: &[&str] = &[
@@ -61,6 +62,15 @@ pub struct Collector {
     starts: FxHashMap<u32, u64>,
     /// When a thread launched last, by process and thread id.
     launched: FxHashMap<(u32, u32), u64>,
+    /// From one launch of a thread to its next.
+    gaps: InWindows<Whose>,
+    windows: Windows,
+    max_overhead: Option<f64>,
+    graphs: Graphs,
+    /// Graphs that are ready to launch, by process id and handle.
+    ready: FxHashMap<(u32, u64), Graph>,
+    /// Those beyond the limit.
+    untold_graphs: u64,
     table: Table,
 }
 
@@ -77,6 +87,12 @@ impl Collector {
             names: Names::default(),
             starts: FxHashMap::default(),
             launched: FxHashMap::default(),
+            gaps: InWindows::default(),
+            windows: Windows::default(),
+            max_overhead: None,
+            graphs: Graphs::default(),
+            ready: FxHashMap::default(),
+            untold_graphs: 0,
             table: Table::new(by, of),
         }
     }
@@ -116,6 +132,9 @@ impl Collector {
         if self.is_before_end(returned) {
             let end = self.recording.end_ns.get_or_insert(returned);
             *end = returned.max(*end);
+        }
+        if kind == Kind::Call && self.is_before_end(entered) {
+            self.graph(api, Row::of(batch, row));
         }
         let (pid, device) = (batch.pid()[row], batch.device().get(row));
         let is_selected = kind == Kind::Call && self.is_selected(pid, device);
@@ -173,15 +192,51 @@ impl Collector {
             if let Some(duration) = duration {
                 self.count(Quantity::GraphLaunchNs, whose, duration);
             }
+            let handle = batch.handle().get(row);
+            let graph = handle.and_then(|handle| self.ready.get(&(pid, handle)));
+            if let Some(kernels) = graph.and_then(|graph| graph.kernels) {
+                self.count(Quantity::GraphLaunchKernels, whose, kernels);
+            }
             self.launched(whose, batch.tid()[row], entered);
+        }
+    }
+
+    /// What a call tells of a graph before it is launched.
+    fn graph(&mut self, api: &Api, row: Row<'_>) {
+        if api.effect == Effect::Launch && row.flags() & flags::CAPTURED != 0 {
+            self.graphs.captured(row.pid(), row.tid());
+        } else if api.family == Family::Graph
+            && let Some(mut graph) = self.graphs.call(api.effect, row)
+            && let Some(handle) = row.handle()
+        {
+            // Launches that went into it may have been between two windows.
+            graph.kernels = graph.kernels.filter(|_| self.gaps.time().is_none());
+            let key = (row.pid(), handle);
+            if self.ready.len() < GRAPHS || self.ready.contains_key(&key) {
+                self.ready.insert(key, graph);
+            } else {
+                self.untold_graphs += 1;
+            }
         }
     }
 
     /// A launch that runs something.
     fn launched(&mut self, whose: Whose, tid: u32, entered: u64) {
         if let Some(before) = self.launched.insert((whose.pid, tid), entered) {
-            self.count(Quantity::LaunchGapNs, whose, entered.saturating_sub(before));
+            let gap = Span {
+                what: whose,
+                from: before,
+                to: entered,
+            };
+            if let Some(gap) = self.gaps.add(gap) {
+                self.gap(gap);
+            }
         }
+    }
+
+    fn gap(&mut self, gap: Span<Whose>) {
+        let length = gap.to.saturating_sub(gap.from);
+        self.count(Quantity::LaunchGapNs, gap.what, length);
     }
 
     /// A row that concerns memory.
@@ -264,13 +319,24 @@ impl Collector {
             Fact::Account(account) => self.recording.losses.account(&account),
             Fact::RecursionMisses { count } => self.recording.losses.missed(count),
             Fact::Unwritten(unwritten) => self.recording.losses.missed(unwritten.events),
-            Fact::Settings(_) => self.recording.losses.began(),
+            Fact::Settings(settings) => {
+                self.recording.losses.began();
+                if let Some(share) = settings.max_overhead {
+                    self.max_overhead.get_or_insert(share);
+                    self.gaps.sample();
+                }
+            }
+            Fact::Window(window) => {
+                self.windows.add(&window);
+                for gap in self.gaps.window(&window) {
+                    self.gap(gap);
+                }
+            }
             Fact::End => {
                 self.recording.complete = true;
                 self.recording.losses.ended();
             }
             Fact::Fork { .. }
-            | Fact::Window(_)
             | Fact::TorchSampled
             | Fact::Exec
             | Fact::Exit
@@ -300,11 +366,20 @@ impl Collector {
             by,
             from,
             to,
-            recording,
+            mut recording,
             names,
             table,
+            gaps,
+            windows,
+            max_overhead,
+            graphs,
+            untold_graphs,
             ..
         } = self;
+        recording.sampled = windows.finish(max_overhead);
+        recording.launch_gaps_left_out = gaps.outside();
+        recording.left_out = graphs.left_out(untold_graphs).into_iter().collect();
+        let histograms = table.finish(&names, recording.sampled.as_ref());
         Report {
             schema: SCHEMA,
             recording,
@@ -313,9 +388,10 @@ impl Collector {
                 to_ns: to,
                 pids: selection.pids,
                 devices: selection.devices,
+                device_uuids: selection.device_uuids,
             },
             by,
-            histograms: table.finish(&names),
+            histograms,
         }
     }
 
@@ -348,7 +424,7 @@ impl Collector {
     }
 
     fn is_selected(&self, pid: u32, device: Option<i32>) -> bool {
-        self.selection.has_process(pid) && self.selection.has_device(device)
+        self.selection.has_process(pid) && self.selection.has_device(pid, device)
     }
 
     fn is_in_window(&self, moment: u64) -> bool {

@@ -187,7 +187,7 @@ impl Group {
                 .as_deref()
                 .map_or_else(unknown, |path| text::file_name(path, width)),
             Self::Kernel { kernel, module } => match (kernel, module) {
-                (Some(kernel), _) => demangle::short(kernel, width),
+                (Some(kernel), _) => text::shortened(&demangle::folded(kernel, width), width),
                 (None, Some(module)) => format!("unknown in {}", text::file_name(module, 24)),
                 (None, None) => unknown(),
             },

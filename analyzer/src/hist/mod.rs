@@ -10,10 +10,11 @@ mod quantity;
 mod table;
 mod text;
 
+use agent_common::ApiId;
 use serde::{Serialize, Serializer};
 
 use crate::histogram::{Distribution, Histogram};
-use crate::report::Window;
+use crate::report::{LeftOut, Sampled, Window};
 
 pub use collect::{COLUMNS, Collector};
 pub use group::{By, Group};
@@ -42,7 +43,7 @@ pub struct Report {
 }
 
 /// The recording as a whole.
-#[derive(Clone, Copy, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, Serialize)]
 pub struct Recording {
     /// Rows of all kinds.
     pub events: u64,
@@ -55,6 +56,13 @@ pub struct Recording {
     /// Whether it lost events: then counts are too low; `None`: it does not say.
     #[serde(rename = "lossy", serialize_with = "any")]
     pub(crate) losses: Losses,
+    /// Families that were traced in windows alone; `None`: all was traced all the time.
+    pub sampled: Option<Sampled>,
+    /// Gaps between launches that are not in one window, or not known to be: they are not counted,
+    /// since launches between were not seen.
+    pub launch_gaps_left_out: u64,
+    /// What is left out, since there was more of it than is kept; empty: nothing.
+    pub left_out: Vec<LeftOut>,
 }
 
 impl Recording {
@@ -77,6 +85,8 @@ pub struct Measured {
     pub unit: Unit,
     /// Of whom; `None`: of all.
     pub group: Option<Group>,
+    /// Whether they are those of windows: their count is no total.
+    pub sampled: bool,
     /// The values.
     #[serde(flatten)]
     pub distribution: Distribution,
@@ -86,8 +96,25 @@ pub struct Measured {
 
 impl Measured {
     /// `None` where nothing was counted.
-    fn new(quantity: Quantity, group: Option<Group>, histogram: Histogram) -> Option<Self> {
+    fn new(
+        quantity: Quantity,
+        group: Option<Group>,
+        sampled: Option<&Sampled>,
+        histogram: Histogram,
+    ) -> Option<Self> {
+        let is_sampled = sampled.is_some_and(|sampled| match (quantity, &group) {
+            (Quantity::CallNs, Some(Group::Api { api: Some(api) })) => {
+                let api = ApiId::by_name(api).and_then(ApiId::api);
+                api.is_some_and(|api| sampled.has(api))
+            }
+            // Of all families.
+            (Quantity::CallNs, _) => true,
+            (quantity, _) => quantity
+                .sampled_with()
+                .is_some_and(|family| sampled.families.iter().any(|name| name == family.name())),
+        });
         Some(Self {
+            sampled: is_sampled,
             quantity,
             unit: quantity.unit(),
             group,

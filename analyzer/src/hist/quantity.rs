@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use agent_common::Family;
 use clap::ValueEnum;
 use serde::Serialize;
 
@@ -36,6 +37,8 @@ pub enum Quantity {
     LaunchThreads,
     /// Host time in launches of graphs.
     GraphLaunchNs,
+    /// Kernels that a launched graph has, where it was captured.
+    GraphLaunchKernels,
     /// Bytes of a copy.
     CopyBytes,
     /// Bytes a second of a copy that the host waited for.
@@ -52,13 +55,13 @@ pub enum Unit {
     Ns,
     /// Bytes a second.
     BytesPerSecond,
-    /// Blocks of a grid, or threads.
+    /// Blocks of a grid, threads, or kernels.
     Count,
 }
 
 impl Quantity {
     /// All, in the order in which they are shown.
-    pub const ALL: [Self; 15] = [
+    pub const ALL: [Self; 16] = [
         Self::AllocationBytes,
         Self::FailedAllocationBytes,
         Self::TorchBlockBytes,
@@ -72,6 +75,7 @@ impl Quantity {
         Self::BlockThreads,
         Self::LaunchThreads,
         Self::GraphLaunchNs,
+        Self::GraphLaunchKernels,
         Self::CopyBytes,
         Self::CopyRate,
     ];
@@ -90,7 +94,10 @@ impl Quantity {
             | Self::CallNs
             | Self::LaunchGapNs
             | Self::GraphLaunchNs => Unit::Ns,
-            Self::GridBlocks | Self::BlockThreads | Self::LaunchThreads => Unit::Count,
+            Self::GridBlocks
+            | Self::BlockThreads
+            | Self::LaunchThreads
+            | Self::GraphLaunchKernels => Unit::Count,
             Self::CopyRate => Unit::BytesPerSecond,
         }
     }
@@ -108,8 +115,30 @@ impl Quantity {
             | Self::TorchLiveAgeNs
             | Self::CallNs
             | Self::GraphLaunchNs
+            | Self::GraphLaunchKernels
             | Self::CopyBytes
             | Self::CopyRate => false,
+        }
+    }
+
+    /// The family whose calls it is of, where these may be sampled for the sake of an overhead
+    /// budget. Time in calls is of all families.
+    pub const fn sampled_with(self) -> Option<Family> {
+        match self {
+            Self::LaunchGapNs | Self::GridBlocks | Self::BlockThreads | Self::LaunchThreads => {
+                Some(Family::Launch)
+            }
+            Self::CopyBytes | Self::CopyRate => Some(Family::Copy),
+            Self::TorchBlockBytes | Self::TorchLifetimeNs | Self::TorchLiveAgeNs => {
+                Some(Family::Torch)
+            }
+            Self::AllocationBytes
+            | Self::FailedAllocationBytes
+            | Self::LifetimeNs
+            | Self::LiveAgeNs
+            | Self::CallNs
+            | Self::GraphLaunchNs
+            | Self::GraphLaunchKernels => None,
         }
     }
 
@@ -129,6 +158,7 @@ impl Quantity {
             Self::BlockThreads => "Threads per block",
             Self::LaunchThreads => "Threads per launch",
             Self::GraphLaunchNs => "Time in graph launches (of the host)",
+            Self::GraphLaunchKernels => "Kernels per graph launch",
             Self::CopyBytes => "Copy sizes",
             Self::CopyRate => "Copy rates, of copies that the host waited for",
         }

@@ -6,7 +6,7 @@ use super::Measured;
 use super::group::{By, Group, Key, Names};
 use super::quantity::Quantity;
 use crate::histogram::{Histogram, Precision};
-use crate::report::Capped;
+use crate::report::{Capped, Sampled};
 
 /// Most groups that are told apart in each quantity.
 const GROUPS: usize = 4096;
@@ -46,7 +46,7 @@ impl Table {
     }
 
     /// All that have a value, by quantity, the most values first.
-    pub(super) fn finish(self, names: &Names) -> Vec<Measured> {
+    pub(super) fn finish(self, names: &Names, sampled: Option<&Sampled>) -> Vec<Measured> {
         let mut all = Vec::new();
         for (quantity, groups) in Quantity::ALL.into_iter().zip(self.quantities) {
             // Ids that stand for one thing are one group.
@@ -63,7 +63,7 @@ impl Table {
             }
             let mut of_quantity: Vec<Measured> = merged
                 .into_iter()
-                .filter_map(|(group, histogram)| Measured::new(quantity, group, histogram))
+                .filter_map(|(group, histogram)| Measured::new(quantity, group, sampled, histogram))
                 .collect();
             of_quantity.sort_by_key(|measured| std::cmp::Reverse(measured.distribution.count));
             all.append(&mut of_quantity);

@@ -4,6 +4,7 @@ use std::io::{self, Write};
 
 use super::{Measured, Quantity, Report, Unit};
 use crate::histogram::Distribution;
+use crate::report::Sampled;
 use crate::text::{
     Align, Colour, Page, Table, Tone, bars, bytes, bytes_bound, count, counted, duration,
 };
@@ -24,6 +25,13 @@ pub fn write(report: &Report, colour: Colour, output: &mut dyn Write) -> io::Res
             Tone::Alarm,
         )?;
     }
+    if let Some(sampled) = &report.recording.sampled {
+        windows(sampled, report.recording.launch_gaps_left_out, &mut page)?;
+    }
+    for left_out in &report.recording.left_out {
+        page.section("Left out")?;
+        page.paragraph(&left_out.sentence(), Tone::Alarm)?;
+    }
     if report.histograms.is_empty() {
         page.section("Histograms")?;
         return page.paragraph("None: nothing of it is in the recording.", Tone::Plain);
@@ -38,8 +46,35 @@ pub fn write(report: &Report, colour: Colour, output: &mut dyn Write) -> io::Res
     Ok(())
 }
 
+/// What was sampled, and what that means.
+fn windows(sampled: &Sampled, gaps: u64, page: &mut Page<'_>) -> io::Result<()> {
+    page.section("Windows")?;
+    page.paragraph(
+        &format!(
+            "For the sake of an overhead budget {} calls were traced in windows alone: {}, {} in \
+             all. What is marked (in windows) is of these: its count is no total.",
+            sampled.families.join(", "),
+            counted(sampled.windows, "window"),
+            duration(sampled.open_ns),
+        ),
+        Tone::Alarm,
+    )?;
+    if gaps > 0 {
+        let gaps = counted(gaps, "gap");
+        page.paragraph(
+            &format!("{gaps} between launches that are not of one window: not counted."),
+            Tone::Faint,
+        )?;
+    }
+    Ok(())
+}
+
 fn section(quantity: Quantity, groups: &[&Measured], page: &mut Page<'_>) -> io::Result<()> {
-    page.section(quantity.title())?;
+    let mark = match groups.iter().any(|measured| measured.sampled) {
+        true => " (in windows)",
+        false => "",
+    };
+    page.section(&format!("{}{mark}", quantity.title()))?;
     let value = value(quantity.unit());
     let grouped = groups.iter().any(|measured| measured.group.is_some());
     let mut table = Table::new([

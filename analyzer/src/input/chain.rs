@@ -18,6 +18,8 @@ pub(crate) struct Chain {
     /// Whether the files are the segments of a rolling recording, which may go and be renamed
     /// while they are read.
     is_rolling: bool,
+    /// Whether the last of them is being written.
+    is_live: bool,
     columns: &'static [&'static str],
     reader: Option<(String, Reader<Box<dyn Read>>)>,
     cut: Vec<Cut>,
@@ -31,6 +33,7 @@ impl Chain {
             name: String::new(),
             files: VecDeque::new(),
             is_rolling: false,
+            is_live: false,
             columns,
             reader: None,
             cut: Vec::new(),
@@ -52,10 +55,12 @@ impl Chain {
         name: String,
         segments: impl Iterator<Item = Input>,
         notes: Vec<String>,
+        is_live: bool,
         columns: &'static [&'static str],
     ) -> Self {
         Self {
             name,
+            is_live,
             files: segments.collect(),
             is_rolling: true,
             notes,
@@ -80,7 +85,10 @@ impl Chain {
                     }
                     None => {}
                 }
-                if let Some(end @ End::Truncated { .. }) = reader.end() {
+                let is_being_written = self.is_live && self.files.is_empty();
+                if let Some(end @ End::Truncated { .. }) = reader.end()
+                    && !is_being_written
+                {
                     let (input, end) = (input.clone(), end.clone());
                     self.cut.push(Cut { input, end });
                 }
@@ -93,9 +101,9 @@ impl Chain {
         }
     }
 
-    /// What was cut, and what else there is to tell.
-    pub(super) fn ended(self) -> (Vec<Cut>, Vec<String>) {
-        (self.cut, self.notes)
+    /// What was cut, what else there is to tell, and whether it goes on.
+    pub(super) fn ended(self) -> (Vec<Cut>, Vec<String>, bool) {
+        (self.cut, self.notes, self.is_live)
     }
 
     fn begin(&mut self, input: &Input) -> Result<(), Error> {
@@ -115,6 +123,7 @@ impl Chain {
         match Reader::new(file) {
             Ok(reader) => self.reader = Some((name, reader.select(self.columns))),
             // The recorder died before it had written how the segment begins.
+            Err(trace::ReadError::NotARecording(_)) if self.is_live && self.files.is_empty() => {}
             Err(trace::ReadError::NotARecording(what)) if self.is_rolling => {
                 self.notes.push(format!("{name} holds nothing: {what}"));
             }

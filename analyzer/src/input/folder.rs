@@ -1,7 +1,7 @@
 //! From paths to recordings: which files are segments of one.
 
 use std::collections::BTreeMap;
-use std::fs;
+use std::fs::{self, File, TryLockError};
 use std::path::{Path, PathBuf};
 
 use trace::{Fact, Reader, SegmentName};
@@ -32,11 +32,13 @@ pub(super) fn chains(
         if let Input::File(_) = Input::from(path.as_path())
             && path.is_dir()
         {
-            rolling(path, &list(path)?, columns, &mut chains);
+            let segments = list(path)?;
+            rolling(path, &segments, is_locked(path), columns, &mut chains);
         } else if let Some((folder, _)) = segment(path) {
             // All of the folder with the first of them.
             if let Some(segments) = by_folder.remove(&folder) {
-                rolling(&folder, &segments, columns, &mut chains);
+                let is_live = has_open(&segments) && is_locked(&folder);
+                rolling(&folder, &segments, is_live, columns, &mut chains);
             }
         } else {
             chains.push(Chain::file(Input::from(path.as_path()), columns));
@@ -80,10 +82,17 @@ fn list(folder: &Path) -> Result<Segments, Error> {
 fn rolling(
     folder: &Path,
     segments: &Segments,
+    is_live: bool,
     columns: &'static [&'static str],
     chains: &mut Vec<Chain>,
 ) {
     let mut notes = Vec::new();
+    if is_live {
+        notes.push(format!(
+            "{} is being written: what it has up to now is read",
+            folder.display()
+        ));
+    }
     let numbers: Vec<u64> = segments.keys().copied().collect();
     for pair in numbers.windows(2) {
         let (last, next) = (pair[0], pair[1]);
@@ -112,11 +121,33 @@ fn rolling(
             Some(_) | None => parts.push((boot, vec![input])),
         }
     }
-    for (_, inputs) in parts {
+    let count = parts.len();
+    for (place, (_, inputs)) in (1..).zip(parts) {
         let name = folder.display().to_string();
         let notes = std::mem::take(&mut notes);
-        chains.push(Chain::segments(name, inputs.into_iter(), notes, columns));
+        let is_live = is_live && place == count;
+        chains.push(Chain::segments(
+            name,
+            inputs.into_iter(),
+            notes,
+            is_live,
+            columns,
+        ));
     }
+}
+
+/// Whether the last of these is named like one that is being written.
+fn has_open(segments: &Segments) -> bool {
+    let last = segments.values().next_back();
+    let name = last.and_then(|path| SegmentName::parse(path.file_name()?.to_str()?));
+    name.is_some_and(|name| name.is_open)
+}
+
+/// Whether a recorder writes to a folder: it holds a lock on it for as long as it lives.
+fn is_locked(folder: &Path) -> bool {
+    // One that cannot be opened or locked: nobody knows.
+    let tried = File::open(folder).map(|folder| folder.try_lock_shared());
+    matches!(tried, Ok(Err(TryLockError::WouldBlock)))
 }
 
 /// The boot that a segment is of; `None` where it does not say.

@@ -106,18 +106,19 @@ impl Merge {
         Ok(self.ready.pop_front())
     }
 
-    /// What was cut, and what else there is to tell.
-    pub(super) fn ended(self) -> (Vec<Cut>, Vec<String>) {
+    /// What was cut, what else there is to tell, and whether one of them goes on.
+    pub(super) fn ended(self) -> (Vec<Cut>, Vec<String>, bool) {
         let Self {
             sources, mut notes, ..
         } = self;
-        let mut cut = Vec::new();
+        let (mut cut, mut is_live) = (Vec::new(), false);
         for source in sources {
-            let (cut_here, notes_here) = source.chain.ended();
+            let (cut_here, notes_here, is_live_here) = source.chain.ended();
+            is_live |= is_live_here;
             cut.extend(cut_here);
             notes.extend(notes_here);
         }
-        (cut, notes)
+        (cut, notes, is_live)
     }
 
     /// The recording whose next row is the earliest.

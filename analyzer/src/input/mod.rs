@@ -88,6 +88,8 @@ pub(crate) struct Ended {
     pub(crate) cut: Vec<Cut>,
     /// Other things to tell on standard error, each one line.
     pub(crate) notes: Vec<String>,
+    /// Whether it goes on: the last segment is being written.
+    pub(crate) is_live: bool,
 }
 
 /// A file that breaks off.
@@ -113,12 +115,17 @@ impl Recording {
 
     /// How it ended; complete when all batches were taken.
     pub(crate) fn ended(self) -> Ended {
-        let (cut, notes) = match self {
+        let (cut, notes, is_live) = match self {
             Self::One(chain) => chain.ended(),
             Self::Several(merge) => merge.ended(),
         };
         let end = cut.first().map_or(End::Complete, |cut| cut.end.clone());
-        Ended { end, cut, notes }
+        Ended {
+            end,
+            cut,
+            notes,
+            is_live,
+        }
     }
 }
 

@@ -349,3 +349,59 @@ fn a_folder_without_segments_is_no_recording() {
     let error = Recording::open(&[folder.path().to_owned()], COLUMNS).expect_err("empty");
     assert!(matches!(error, Error::NoSegments { .. }), "{error}");
 }
+
+#[test]
+fn a_folder_goes_on_while_its_recorder_holds_the_lock() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path();
+    segment_file(path, 1, &[call(5, 1, 0)]);
+    let open = segment_file(path, 2, &[call(6, 1, 0)]);
+    let part = path.join("cudasnoop-20261128T081724Z-000002.arrows.part");
+    // Torn in the middle of a batch, as it may be read at any moment.
+    let bytes = fs::read(&open).expect("read");
+    fs::write(&part, &bytes[..bytes.len() - 20]).expect("written");
+    fs::remove_file(open).expect("removed");
+    let ended = |paths: &[PathBuf]| {
+        let mut recording = Recording::open(paths, COLUMNS).expect("recordings");
+        let batches = recording.by_ref().map(|batch| batch.expect("a batch"));
+        let rows: usize = batches.map(|batch| batch.len()).sum();
+        (rows, recording.ended())
+    };
+    // Its recorder died.
+    let (rows, dead) = ended(&[path.to_owned()]);
+    assert!(!dead.is_live && dead.notes.is_empty(), "{dead:?}");
+    assert_eq!(dead.cut.len(), 1);
+    let lock = fs::File::open(path).expect("a folder");
+    lock.try_lock().expect("nobody has it");
+    let (rows_live, live) = ended(&[path.to_owned()]);
+    assert_eq!(rows_live, rows);
+    assert!(live.is_live && live.cut.is_empty(), "{live:?}");
+    assert!(live.notes[0].contains("is being written"), "{live:?}");
+    assert!(matches!(live.end, trace::End::Complete));
+    // A segment that was whole when it was listed is not written any more.
+    let closed = path.join("cudasnoop-20261128T081724Z-000001.arrows");
+    assert!(!ended(&[closed]).1.is_live);
+}
+
+#[test]
+fn a_segment_that_is_removed_while_others_are_read_is_told() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path();
+    let files: Vec<PathBuf> = (1..=3)
+        .map(|number| segment_file(path, number, &[call(number, 1, 0)]))
+        .collect();
+    let mut recording = Recording::open(&[path.to_owned()], COLUMNS).expect("a recording");
+    fs::remove_file(&files[1]).expect("removed");
+    let batches = recording.by_ref().map(|batch| batch.expect("a batch"));
+    let events: Vec<Event> = batches
+        .flat_map(|batch| batch.iter().collect::<Vec<_>>())
+        .collect();
+    let times: Vec<u64> = calls(&events).iter().map(|call| call.0).collect();
+    assert_eq!(times, [1, 3]);
+    let notes = recording.ended().notes;
+    assert_eq!(notes.len(), 1, "{notes:?}");
+    assert!(
+        notes[0].contains("000002.arrows was removed meanwhile"),
+        "{notes:?}"
+    );
+}

@@ -242,7 +242,8 @@ impl Collector {
             timeline: self.timeline.map(|timeline| {
                 let mut curves = timeline.finish();
                 curves.retain(|curve| {
-                    self.selection.has_process(curve.pid) && self.selection.has_device(curve.device)
+                    self.selection.has_process(curve.pid)
+                        && self.selection.has_device(curve.pid, curve.device)
                 });
                 curves
             }),
@@ -271,9 +272,10 @@ impl Collector {
         ordinals.extend(process.allocators().keys().copied().map(Some));
         ordinals.sort_unstable();
         ordinals.dedup();
-        ordinals.retain(|ordinal| self.selection.has_device(*ordinal));
+        let pid = process.key().pid;
+        ordinals.retain(|ordinal| self.selection.has_device(pid, *ordinal));
         Process {
-            pid: process.key().pid,
+            pid,
             incarnation: process.key().incarnation,
             start_time: info.map(|info| info.start_time),
             exe: info.map(|info| info.exe.clone()),
@@ -289,7 +291,7 @@ impl Collector {
                 .collect(),
             pools: process
                 .pools()
-                .filter(|pool| self.selection.has_device(pool.device()))
+                .filter(|pool| self.selection.has_device(pid, pool.device()))
                 .map(pool)
                 .collect(),
             reserved_address_bytes: process.vmm().reserved_address_bytes(),
@@ -409,7 +411,7 @@ fn pool(pool: &ledger::MemoryPool) -> Pool {
 
 fn has_memory(process: &Process, selection: &Selection) -> bool {
     // Of an unknown block, the device is not known either.
-    let unknown_frees = process.unknown_frees > 0 && selection.devices.is_empty();
+    let unknown_frees = process.unknown_frees > 0 && selection.has_all_devices();
     !process.devices.is_empty() || unknown_frees || !process.pools.is_empty()
 }
 

@@ -72,6 +72,7 @@ pub struct Collector {
     end: u64,
     events: u64,
     complete: bool,
+    is_live: bool,
     /// Of the first recording, where there are several.
     settings: Option<Settings>,
     /// Whether one of them does not have the calls that concern memory.
@@ -105,6 +106,7 @@ impl Collector {
             end: 0,
             events: 0,
             complete: false,
+            is_live: false,
             settings: None,
             is_without_memory: false,
             segment: None,
@@ -148,6 +150,11 @@ impl Collector {
         }
     }
 
+    /// The recording goes on: what comes later was not there when it was read.
+    pub fn goes_on(&mut self) {
+        self.is_live = true;
+    }
+
     /// The report of all batches, of a recording that ended so.
     pub fn finish(self, end_of_file: &End) -> Report {
         let Self {
@@ -158,6 +165,7 @@ impl Collector {
             end,
             events,
             complete,
+            is_live,
             settings,
             is_without_memory: _,
             segment,
@@ -189,13 +197,17 @@ impl Collector {
                 ..
             } => (true, false),
         };
-        let complete = complete && is_whole;
-        let sampled = windows.finish(settings.as_ref());
+        let complete = complete && is_whole && !is_live;
+        let sampled = windows.finish(settings.as_ref().and_then(|settings| settings.max_overhead));
         let (lost, accounts) = books.finish(complete);
         let (calls, allocations, copies, waits) = calls.finish();
+        let mut left_out = launches.left_out();
+        left_out.extend(failures.left_out());
         let (failures, refusals) = failures.finish(|id| launches.kernel_name(id));
-        let (launches, kernels, graph_launches) = launches.finish();
+        let (launches, kernels, graph_launches) = launches.finish(sampled.is_some());
         let memory = memory.finish(&selection, to.map_or(end, |to| to.min(end)));
+        left_out.extend(memory.left_out);
+        left_out.sort_by_key(|left_out| left_out.what);
         let processes = processes.finish(&memory.doubts);
         let mut report = Report {
             schema: SCHEMA,
@@ -204,6 +216,7 @@ impl Collector {
                 events,
                 lost,
                 complete,
+                live: is_live,
                 truncated,
                 duration_ns: start.map(|start| end.saturating_sub(start)),
                 start_ns: start,
@@ -213,12 +226,14 @@ impl Collector {
                 settings,
                 segment,
                 sampled,
+                left_out,
             },
             window: Window {
                 from_ns: selection.from.map(|_| from),
                 to_ns: to,
                 pids: selection.pids,
                 devices: selection.devices,
+                device_uuids: selection.device_uuids,
             },
             calls,
             memory: memory.memory,
@@ -272,7 +287,7 @@ impl Collector {
         if !self.is_before_end(entered) {
             return;
         }
-        if !self.selection.has_device(row.device()) {
+        if !self.selection.has_device(pid, row.device()) {
             return;
         }
         match kind {
@@ -360,7 +375,7 @@ impl Collector {
                 self.memory.caller(caller.clone());
                 self.host.caller(caller);
             }
-            Fact::Window(window) => self.windows.add(window),
+            Fact::Window(window) => self.windows.add(&window),
             Fact::Exec
             | Fact::Vanished
             | Fact::Fork { .. }

@@ -7,15 +7,15 @@ use agent_common::{ApiId, Effect, flags};
 use trace::fact;
 
 use super::capped::Capped;
+use super::graphs::{GRAPHS, Graph, Graphs};
 use super::row::Row;
 use super::shapes::Shapes;
-use super::{Durations, GraphLaunches, Kernel, Launches};
+use super::{Durations, GraphLaunches, Kept, Kernel, Launches, LeftOut};
 use crate::demangle;
 use crate::histogram::{Histogram, Precision};
 
-/// Most kernels of one function, and most graphs, that are told apart.
+/// Most kernels of one function that are told apart.
 const KERNELS: u32 = 65_536;
-const GRAPHS: usize = 4096;
 
 /// What is gathered of launches.
 #[derive(Debug)]
@@ -26,18 +26,7 @@ pub(super) struct LaunchTable {
     names: BTreeMap<u32, fact::Kernel>,
     /// Ready graphs, by process id and handle.
     execs: Capped<(u32, Option<u64>), Exec>,
-    /// Graphs, by process id and handle: what is known of them before they are made ready.
-    graphs: BTreeMap<(u32, u64), Graph>,
-    /// Launches that went into a graph since the thread's last capture ended, by process and
-    /// thread id.
-    capturing: BTreeMap<(u32, u32), u64>,
-}
-
-/// A graph that is not ready to launch yet.
-#[derive(Clone, Copy, Debug, Default)]
-struct Graph {
-    nodes: Option<u64>,
-    kernels: Option<u64>,
+    graphs: Graphs,
 }
 
 /// Launches through one function.
@@ -47,6 +36,8 @@ struct Function {
     kernels: Vec<Option<Box<Shapes>>>,
     /// Of kernels that have no id, or one beyond [`KERNELS`].
     others: Option<Box<Shapes>>,
+    /// Launches of kernels with an id beyond [`KERNELS`].
+    beyond: u64,
 }
 
 /// A ready graph.
@@ -63,8 +54,7 @@ impl LaunchTable {
             functions: ApiId::all().map(|_| Function::default()).collect(),
             names: BTreeMap::new(),
             execs: Capped::new(GRAPHS),
-            graphs: BTreeMap::new(),
-            capturing: BTreeMap::new(),
+            graphs: Graphs::default(),
         }
     }
 
@@ -73,7 +63,7 @@ impl LaunchTable {
         if let Some(function) = self.functions.get_mut(usize::from(id.0)) {
             let captured = row.flags() & flags::CAPTURED != 0;
             if captured {
-                *self.capturing.entry((row.pid(), row.tid())).or_default() += 1;
+                self.graphs.captured(row.pid(), row.tid());
             }
             function
                 .kernel(row.kernel())
@@ -92,41 +82,10 @@ impl LaunchTable {
 
     /// Takes in a row that tells of a graph before it is launched.
     pub(super) fn graph(&mut self, effect: Effect, row: Row<'_>) {
-        let (pid, handle) = (row.pid(), row.handle());
-        if row.result() != Some(0) {
-            return;
+        if let Some(graph) = self.graphs.call(effect, row) {
+            let exec = (row.pid(), row.handle());
+            self.execs.entry(exec, Exec::new).graph = graph;
         }
-        if effect == Effect::CaptureEnd {
-            let kernels = self.capturing.remove(&(pid, row.tid())).unwrap_or(0);
-            if let Some(graph) = self.graph_mut(pid, handle) {
-                // A new graph at an address that an old one may have had.
-                *graph = Graph {
-                    nodes: None,
-                    kernels: Some(kernels),
-                };
-            }
-        } else if effect == Effect::GraphNodes {
-            let nodes = row.count();
-            if let Some(graph) = self.graph_mut(pid, handle) {
-                graph.nodes = nodes;
-            }
-        } else if effect == Effect::GraphInstantiate {
-            let graph = row
-                .related()
-                .and_then(|graph| self.graphs.get(&(pid, graph)));
-            let graph = graph.copied().unwrap_or_default();
-            self.execs.entry((pid, handle), Exec::new).graph = graph;
-        } else if effect == Effect::GraphDestroy
-            && let Some(handle) = handle
-        {
-            self.graphs.remove(&(pid, handle));
-        }
-    }
-
-    fn graph_mut(&mut self, pid: u32, handle: Option<u64>) -> Option<&mut Graph> {
-        let key = (pid, handle?);
-        let is_known = self.graphs.contains_key(&key);
-        (is_known || self.graphs.len() < GRAPHS).then(|| self.graphs.entry(key).or_default())
     }
 
     /// What a kernel id means. It may be told again, when more is known.
@@ -151,15 +110,22 @@ impl LaunchTable {
         self.names.get(&id)?.name.clone()
     }
 
+    /// What was more than is kept.
+    pub(super) fn left_out(&self) -> Vec<LeftOut> {
+        let beyond = self.functions.iter().map(|function| function.beyond);
+        let kernels = LeftOut::of(Kept::Kernels, KERNELS as usize, beyond.sum());
+        kernels.into_iter().chain(self.graphs.left_out(0)).collect()
+    }
+
     /// [`super::Report::launches`], [`super::Report::kernels`] and
     /// [`super::Report::graph_launches`].
-    pub(super) fn finish(self) -> (Vec<Launches>, Vec<Kernel>, Vec<GraphLaunches>) {
+    /// Where launches were traced in windows alone, a graph's kernels are not known.
+    pub(super) fn finish(self, sampled: bool) -> (Vec<Launches>, Vec<Kernel>, Vec<GraphLaunches>) {
         let Self {
             functions,
             names,
             execs,
             graphs: _,
-            capturing: _,
         } = self;
         let mut launches = Vec::new();
         let mut kernels = BTreeMap::new();
@@ -186,7 +152,7 @@ impl LaunchTable {
         let execs = execs.into_sorted().into_iter();
         let mut graph_launches: Vec<GraphLaunches> = execs
             .filter(|(_, exec)| exec.launches > 0)
-            .map(|(key, exec)| exec.finish(key))
+            .map(|(key, exec)| exec.finish(key, sampled))
             .collect();
         graph_launches.sort_by_key(|graph| Reverse(graph.launches));
         (launches, finish_kernels(kernels, &names), graph_launches)
@@ -204,7 +170,11 @@ impl Function {
                 }
                 &mut self.kernels[index]
             }
-            Some(_) | None => &mut self.others,
+            Some(_) => {
+                self.beyond += 1;
+                &mut self.others
+            }
+            None => &mut self.others,
         };
         place.get_or_insert_with(|| Box::new(Shapes::new()))
     }
@@ -260,7 +230,8 @@ impl Exec {
         }
     }
 
-    fn finish(self, key: Option<(u32, Option<u64>)>) -> GraphLaunches {
+    /// `key`: `None` for all beyond the limit.
+    fn finish(self, key: Option<(u32, Option<u64>)>, sampled: bool) -> GraphLaunches {
         let Self {
             graph: Graph { nodes, kernels },
             launches,
@@ -269,8 +240,8 @@ impl Exec {
         GraphLaunches {
             pid: key.map(|(pid, _)| pid),
             exec: key.and_then(|(_, exec)| exec),
-            nodes,
-            kernels,
+            nodes: nodes.filter(|_| key.is_some()),
+            kernels: kernels.filter(|_| key.is_some() && !sampled),
             launches,
             duration_ns: Durations::of(&durations),
         }

@@ -5,14 +5,14 @@ use std::collections::BTreeMap;
 use ledger::{HostMemory, Ledger, Moment, ProcessKey};
 use trace::{Event, fact};
 
-use super::{Memory, TorchMemory};
+use super::{Kept, LeftOut, Memory, TorchMemory};
 use crate::fragmentation::{self, Watch};
 use crate::growth::{self, Growth, Sleep};
 use crate::memory::Kinds;
 use crate::oom::{self, OutOfMemory};
 use crate::selection::Selection;
 
-/// Most processes that ended whose last reports of PyTorch's allocator are kept.
+/// Most processes that ended whose state right before is kept; the ledger's own limit is the same.
 const ENDED: usize = 1024;
 
 /// Most times that memory ran out in processes that ended.
@@ -33,6 +33,20 @@ pub(super) struct MemoryBooks {
     growth: growth::Collector,
     /// Of processes that ended.
     out_of_memory: Vec<OutOfMemory>,
+    /// Of them, those that had memory.
+    ended_processes: usize,
+    left_out: Counts,
+}
+
+/// What was more than is kept.
+#[derive(Clone, Copy, Debug, Default)]
+struct Counts {
+    out_of_memory: u64,
+    ended_out_of_memory: u64,
+    blocks: u64,
+    torch_blocks: u64,
+    /// Processes that the ledger no longer has.
+    forgotten: u64,
 }
 
 /// What makes a process's totals doubtful.
@@ -51,6 +65,7 @@ pub(super) struct Outcome {
     pub(super) growth: Vec<Growth>,
     pub(super) sleeps: Vec<Sleep>,
     pub(super) out_of_memory: Vec<OutOfMemory>,
+    pub(super) left_out: Vec<LeftOut>,
     /// By process id and start time.
     pub(super) doubts: BTreeMap<(u32, Option<u64>), Doubts>,
 }
@@ -73,7 +88,11 @@ impl MemoryBooks {
             self.growth.restart(&self.ledger, moment);
         }
         if let Some(process) = self.ledger.about_to_end(event) {
-            if self.torch.len() < ENDED {
+            let has_room = self.ended_processes < ENDED;
+            let is_empty = process.devices().is_empty() && process.allocators().is_empty();
+            self.ended_processes += usize::from(!is_empty);
+            self.left_out.process(process);
+            if has_room {
                 for (&device, allocator) in process.allocators() {
                     let torch = TorchMemory::of(allocator);
                     self.torch.insert((process.key(), device), torch);
@@ -83,9 +102,10 @@ impl MemoryBooks {
                 self.growth.about_to_end(process, moment);
                 let room = OUT_OF_MEMORY.saturating_sub(self.out_of_memory.len());
                 let ran_out = oom::recorded_in(process);
+                self.left_out.ended_out_of_memory += ran_out.len().saturating_sub(room) as u64;
                 self.out_of_memory.extend(ran_out.into_iter().take(room));
             }
-            if self.ended.len() < ENDED {
+            if has_room {
                 let (limits, now) = (self.ledger.limits(), event.timestamp);
                 let state = self
                     .watch
@@ -96,11 +116,15 @@ impl MemoryBooks {
             self.watch.ended(process);
         }
         self.watch.event(event);
-        let checkpoints = self.ledger.checkpoints();
+        let (checkpoints, forgotten) = (self.ledger.checkpoints(), self.ledger.forgotten());
         self.ledger.apply(event);
         if self.ledger.checkpoints() > checkpoints {
             self.growth.resume(&self.ledger, moment);
-        } else if self.is_in_window {
+            return;
+        }
+        // A checkpoint tells of processes that were none of this recording's.
+        self.left_out.forgotten += self.ledger.forgotten().saturating_sub(forgotten);
+        if self.is_in_window {
             self.growth.note(&self.ledger, event, moment);
         }
     }
@@ -129,9 +153,15 @@ impl MemoryBooks {
         });
         let mut fragmentation = self.ended;
         fragmentation.extend(live);
-        let (mut growth, mut sleeps) = self.growth.finish(&self.ledger, end);
+        let mut counts = self.left_out;
+        self.ledger
+            .live()
+            .for_each(|process| counts.process(process));
+        let mut left_out = counts.finish(&self.ledger, self.ended_processes);
+        let (mut growth, mut sleeps, growth_left_out) = self.growth.finish(&self.ledger, end);
+        left_out.extend(growth_left_out);
         growth.retain(|growth| {
-            selection.has_process(growth.pid) && selection.has_device(growth.device)
+            selection.has_process(growth.pid) && selection.has_device(growth.pid, growth.device)
         });
         sleeps.retain(|sleep| selection.has_process(sleep.pid));
         let mut out_of_memory = self.out_of_memory;
@@ -156,7 +186,7 @@ impl MemoryBooks {
             ordinals.extend(process.allocators().keys().copied().map(Some));
             ordinals.sort_unstable();
             ordinals.dedup();
-            ordinals.retain(|ordinal| selection.has_device(*ordinal));
+            ordinals.retain(|ordinal| selection.has_device(pid, *ordinal));
             for ordinal in ordinals {
                 // Programs that one process ran one after the other share a row.
                 let memory = devices
@@ -186,8 +216,53 @@ impl MemoryBooks {
             growth,
             sleeps,
             out_of_memory,
+            left_out,
             doubts,
         }
+    }
+}
+
+impl Counts {
+    /// What found no place in the ledger's books of a process.
+    fn process(&mut self, process: &ledger::Process) {
+        let counters = process.counters();
+        let objects = counters.untracked_objects;
+        self.blocks = self
+            .blocks
+            .saturating_add(counters.untracked.count.saturating_add(objects));
+        for allocator in process.allocators().values() {
+            let untracked = allocator.untracked().count;
+            self.torch_blocks = self.torch_blocks.saturating_add(untracked);
+            let kept = allocator.out_of_memory().len() as u64;
+            let untold = allocator.out_of_memory_count().saturating_sub(kept);
+            self.out_of_memory = self.out_of_memory.saturating_add(untold);
+        }
+    }
+
+    fn finish(self, ledger: &Ledger, ended_processes: usize) -> Vec<LeftOut> {
+        let Self {
+            out_of_memory,
+            ended_out_of_memory,
+            blocks,
+            torch_blocks,
+            forgotten,
+        } = self;
+        let limits = ledger.limits();
+        let ended = forgotten.max(ended_processes.saturating_sub(ENDED) as u64);
+        let (processes, blocks_kept) = (limits.processes, limits.blocks_per_process);
+        let all = [
+            LeftOut::of(Kept::MemoryProcesses, processes, ledger.ignored()),
+            LeftOut::of(Kept::MemoryBlocks, blocks_kept, blocks),
+            LeftOut::of(
+                Kept::TorchBlocks,
+                limits.torch_blocks_per_device,
+                torch_blocks,
+            ),
+            LeftOut::of(Kept::EndedProcesses, ENDED, ended),
+            LeftOut::of(Kept::OutOfMemory, limits.out_of_memory, out_of_memory),
+            LeftOut::of(Kept::EndedOutOfMemory, OUT_OF_MEMORY, ended_out_of_memory),
+        ];
+        all.into_iter().flatten().collect()
     }
 }
 

@@ -8,7 +8,9 @@ mod accounts;
 mod calls;
 pub(crate) mod capped;
 mod collect;
+mod graphs;
 mod launches;
+mod left_out;
 mod life;
 mod memory;
 pub(crate) mod row;
@@ -29,13 +31,16 @@ use crate::findings::Finding;
 use crate::growth::{Growth, Sleep};
 pub(crate) use calls::is_allocation;
 pub(crate) use capped::Capped;
+pub(crate) use graphs::{GRAPHS, Graph, Graphs};
 
 pub use crate::histogram::{Bucket, Distribution, Percentiles};
 pub use crate::memory::{Kinds, Torch as TorchMemory};
 use crate::oom::OutOfMemory;
 pub use collect::{COLUMNS, Collector};
+pub use left_out::{Kept, LeftOut};
 pub(crate) use row::Row;
 pub use sampled::Sampled;
+pub(crate) use sampled::Windows;
 
 /// Name and version of the JSON. The version changes when a key goes or changes its meaning;
 /// new keys may come without.
@@ -115,6 +120,8 @@ pub struct Recording {
     pub lost: Lost,
     /// Whether the recording ended as it should.
     pub complete: bool,
+    /// Whether it goes on: it is read while it is written.
+    pub live: bool,
     /// Whether the file breaks off: it has no end marker.
     pub truncated: bool,
     /// ns from the first row to the last moment that any row tells of.
@@ -130,6 +137,8 @@ pub struct Recording {
     pub segment: Option<Segment>,
     /// Families that were traced in windows alone; `None`: all was traced all the time.
     pub sampled: Option<Sampled>,
+    /// What is left out of the report, since there was more of it than is kept; empty: nothing.
+    pub left_out: Vec<LeftOut>,
 }
 
 /// Where a segment stands in a rolling recording.
@@ -212,6 +221,8 @@ pub struct Window {
     pub pids: Vec<u32>,
     /// Only these devices, by ordinal; empty: all.
     pub devices: Vec<i32>,
+    /// Only these devices, by UUID; empty: all.
+    pub device_uuids: Vec<String>,
 }
 
 /// The reported calls of one function.

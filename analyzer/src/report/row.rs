@@ -12,6 +12,11 @@ pub(crate) struct Row<'a> {
 }
 
 impl<'a> Row<'a> {
+    /// One of a batch.
+    pub(crate) const fn of(batch: &'a EventBatch, row: usize) -> Self {
+        Self { batch, row }
+    }
+
     /// All rows of a batch, in order.
     pub(crate) fn all(batch: &'a EventBatch) -> impl Iterator<Item = Self> {
         (0..batch.len()).map(move |row| Self { batch, row })

@@ -2,8 +2,9 @@
 
 use std::collections::BTreeSet;
 
+use agent_common::{Api, ProbeClass};
 use serde::Serialize;
-use trace::fact::{self, Settings};
+use trace::fact;
 
 /// Families whose calls are those of windows: their counts are not totals.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -18,12 +19,24 @@ pub struct Sampled {
     pub open_ns: u64,
 }
 
+impl Sampled {
+    /// Whether calls of this function are those of windows.
+    pub(crate) fn has(&self, api: &Api) -> bool {
+        match api.class() {
+            ProbeClass::Steady => false,
+            ProbeClass::Torch | ProbeClass::Hot => {
+                self.families.iter().any(|name| name == api.family.name())
+            }
+        }
+    }
+}
+
 /// What is sampled for the sake of any budget.
 const ALWAYS: [&str; 3] = ["launch", "copy", "sync"];
 
 /// Gathers windows.
 #[derive(Debug, Default)]
-pub(super) struct Windows {
+pub(crate) struct Windows {
     families: BTreeSet<String>,
     count: u64,
     open_ns: u64,
@@ -32,22 +45,22 @@ pub(super) struct Windows {
 
 impl Windows {
     /// A window, or the next stretch of one that stayed open.
-    pub(super) fn add(&mut self, window: fact::Window) {
+    pub(crate) fn add(&mut self, window: &fact::Window) {
         let fact::Window {
             since,
             until,
             families,
             weight: _,
         } = window;
-        self.count += u64::from(self.until != Some(since));
-        self.open_ns = self.open_ns.saturating_add(until.saturating_sub(since));
-        self.until = Some(until);
-        self.families.extend(families);
+        self.count += u64::from(self.until != Some(*since));
+        self.open_ns = self.open_ns.saturating_add(until.saturating_sub(*since));
+        self.until = Some(*until);
+        self.families.extend(families.iter().cloned());
     }
 
-    /// What was sampled; `None`: all was traced all the time.
-    pub(super) fn finish(mut self, settings: Option<&Settings>) -> Option<Sampled> {
-        let max_overhead = settings.and_then(|settings| settings.max_overhead);
+    /// What was sampled, with the budget that the recorder was given; `None`: all was traced all
+    /// the time.
+    pub(crate) fn finish(mut self, max_overhead: Option<f64>) -> Option<Sampled> {
         if max_overhead.is_some() {
             self.families.extend(ALWAYS.map(str::to_owned));
         } else if self.count == 0 {

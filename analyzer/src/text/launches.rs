@@ -3,7 +3,7 @@
 use std::io;
 
 use super::page::Page;
-use super::table::{Align, Cell, Table};
+use super::table::{Align, Cell, Table, shortened};
 use super::{bars, calls, units};
 use crate::demangle;
 use crate::report::{Distribution, Kernel, LaunchShape, Percentiles, Report};
@@ -87,10 +87,11 @@ pub(super) fn kernels(report: &Report, page: &mut Page<'_>) -> io::Result<()> {
     page.more(report.kernels.len(), ROWS, "kernel")
 }
 
-/// A kernel's name, at most so many characters of it.
+/// A kernel's name, with template arguments left out until it has so many characters, if that is
+/// enough; else a table shortens it.
 pub(crate) fn kernel_name(kernel: &Kernel, width: usize) -> String {
     match (&kernel.name, kernel.handle) {
-        (Some(name), _) => demangle::short(name, width),
+        (Some(name), _) => demangle::folded(name, width),
         (None, Some(handle)) => format!("unknown ({handle:#x})"),
         (None, None) => "unknown".to_owned(),
     }
@@ -98,13 +99,7 @@ pub(crate) fn kernel_name(kernel: &Kernel, width: usize) -> String {
 
 /// The last part of a path, at most so many characters of it.
 pub(crate) fn file_name(path: &str, width: usize) -> String {
-    let name = path.rsplit('/').next().unwrap_or(path);
-    let mut text: String = name.chars().take(width).collect();
-    if text.len() < name.len() {
-        text.pop();
-        text.push('…');
-    }
-    text
+    shortened(path.rsplit('/').next().unwrap_or(path), width)
 }
 
 pub(super) fn graphs(report: &Report, page: &mut Page<'_>) -> io::Result<()> {

@@ -19,9 +19,9 @@ use crate::findings;
 use crate::report::Report;
 pub(crate) use bars::write as bars;
 pub(crate) use launches::{file_name, kernel_name};
-pub(crate) use page::Page;
+pub(crate) use page::{Page, WIDTH, pieces};
 pub(crate) use style::Tone;
-pub(crate) use table::{Align, Cell, Table};
+pub(crate) use table::{Align, Cell, Table, shortened};
 
 pub use style::Colour;
 pub use units::{bytes, count, duration};

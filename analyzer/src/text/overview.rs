@@ -46,6 +46,7 @@ fn selected(window: &Window, start: Option<u64>) -> Option<String> {
         to_ns,
         pids,
         devices,
+        device_uuids,
     } = window;
     if *window == Window::default() {
         return None;
@@ -57,7 +58,9 @@ fn selected(window: &Window, start: Option<u64>) -> Option<String> {
         which => format!(", {what} {}", which.join(", ")),
     };
     let pids = only("pid", pids.iter().map(u32::to_string).collect());
-    let devices = only("device", devices.iter().map(i32::to_string).collect());
+    let ordinals = devices.iter().map(i32::to_string);
+    let devices = ordinals.chain(device_uuids.iter().cloned()).collect();
+    let devices = only("device", devices);
     Some(format!("from {from} to {to}{pids}{devices}"))
 }
 
@@ -75,6 +78,11 @@ fn sampling(sampled: &Sampled, duration: Option<u64>) -> Cell {
 
 fn completeness(report: &Report) -> Cell {
     let recording = &report.recording;
+    if recording.live {
+        let place = recording.segment.map(place);
+        let place = place.map_or_else(String::new, |place| format!("; {place}"));
+        return format!("not yet: it is being written{place}").into();
+    }
     match (recording.complete, recording.truncated, recording.segment) {
         (true, _, None) => "yes".into(),
         (true, _, Some(segment)) => format!("yes: {}", place(segment)).into(),

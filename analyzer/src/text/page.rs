@@ -30,8 +30,11 @@ impl<'a> Page<'a> {
             self.end_line()?;
         }
         self.is_begun = true;
-        self.paint(title, Tone::Heading)?;
-        self.end_line()
+        for line in broken(title, WIDTH) {
+            self.paint(&line, Tone::Heading)?;
+            self.end_line()?;
+        }
+        Ok(())
     }
 
     /// A paragraph, broken between words. Control characters are made harmless.
@@ -107,19 +110,31 @@ impl<'a> Page<'a> {
     }
 }
 
-/// The lines of a text that is broken between words into at most `width` characters.
+/// The lines of a text that is broken between words into at most `width` characters; a word that
+/// is longer, inside of it.
 fn broken(text: &str, width: usize) -> Vec<String> {
     let mut lines = Vec::new();
     let mut line = String::new();
-    for word in printable(text).split(' ') {
-        if !line.is_empty() && length(&line) + 1 + length(word) > width {
+    let text = printable(text);
+    for word in text.split(' ').flat_map(|word| pieces(word, width)) {
+        if !line.is_empty() && length(&line) + 1 + length(&word) > width {
             lines.push(std::mem::take(&mut line));
         }
         if !line.is_empty() {
             line.push(' ');
         }
-        line.push_str(word);
+        line.push_str(&word);
     }
     lines.push(line);
     lines
+}
+
+/// A word, in pieces of at most `width` characters.
+pub(crate) fn pieces(word: &str, width: usize) -> Vec<String> {
+    let characters: Vec<char> = word.chars().collect();
+    if characters.len() <= width {
+        return vec![word.to_owned()];
+    }
+    let pieces = characters.chunks(width.max(1));
+    pieces.map(|piece| piece.iter().collect()).collect()
 }

@@ -7,9 +7,12 @@ use super::style::Tone;
 const INDENT: usize = 2;
 const GAP: usize = 2;
 
+/// Characters that a column which gives way keeps.
+const NARROWEST: usize = 8;
+
 #[derive(Clone, Copy)]
 pub(crate) enum Align {
-    /// Flush left. The first such column gives way where the page is too narrow.
+    /// Flush left. Such columns give way where the page is too narrow, the first one first.
     Left,
     Right,
 }
@@ -93,7 +96,7 @@ impl Table {
             page.indent(INDENT)?;
             let mut pending = 0; // No blanks at the end of a line.
             for ((cell, width), (_, align)) in row.iter().zip(&widths).zip(&self.columns) {
-                let text = cut(&cell.text, *width);
+                let text = shortened(&cell.text, *width);
                 let blanks = width - length(&text);
                 let (before, after) = match align {
                     Align::Left => (0, blanks),
@@ -123,13 +126,13 @@ impl Table {
             })
             .collect();
         let total = INDENT + widths.iter().sum::<usize>() + GAP * widths.len().saturating_sub(1);
-        let flexible = self
-            .columns
-            .iter()
-            .position(|(_, align)| matches!(align, Align::Left));
-        if let Some(flexible) = flexible {
-            let excess = total.saturating_sub(WIDTH);
-            widths[flexible] = widths[flexible].saturating_sub(excess).max(8);
+        let mut excess = total.saturating_sub(WIDTH);
+        for (width, (_, align)) in widths.iter_mut().zip(&self.columns) {
+            if let Align::Left = align {
+                let given = excess.min(width.saturating_sub(NARROWEST));
+                *width -= given;
+                excess -= given;
+            }
         }
         widths
     }
@@ -140,15 +143,17 @@ pub(crate) fn length(text: &str) -> usize {
     text.chars().count()
 }
 
-/// At most `width` characters; a cut is marked.
-fn cut(text: &str, width: usize) -> String {
-    if length(text) <= width {
+/// At most `width` characters. What is left out is in the middle, and marked: the ends of names
+/// tell them apart, the last more often than the first.
+pub(crate) fn shortened(text: &str, width: usize) -> String {
+    let all = length(text);
+    if all <= width {
         return text.to_owned();
     }
-    text.chars()
-        .take(width.saturating_sub(1))
-        .chain(['…'])
-        .collect()
+    let kept = width.saturating_sub(1);
+    let head = kept / 3;
+    let tail = text.chars().skip(all - (kept - head));
+    text.chars().take(head).chain(['…']).chain(tail).collect()
 }
 
 /// `text` without what could drive a terminal: names come from the traced processes.
@@ -156,4 +161,18 @@ pub(crate) fn printable(text: &str) -> String {
     text.chars()
         .map(|c| if c.is_control() { '\u{fffd}' } else { c })
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_shortened_in_the_middle() {
+        let name = "libtorch_python.so";
+        assert_eq!(shortened(name, 18), name);
+        assert_eq!(shortened(name, 16), "libto…_python.so");
+        assert_eq!(shortened(name, 1), "…");
+        assert_eq!(shortened("ääääää", 4), "ä…ää");
+    }
 }

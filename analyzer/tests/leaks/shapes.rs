@@ -483,3 +483,48 @@ fn each_json_key_is_documented() {
     let refused = ErrorReport::of(refused(true, &[(2 << 30, 0)]));
     assert_documented(&refused, &["errors.md", "findings.md", "report.md"]);
 }
+
+/// A program that keeps `kept` bytes each `every` ns, and frees `frees` blocks in the same time, for so
+/// many seconds.
+fn busy(seconds: u64, kept: u64, every: u64, frees: u64) -> Report {
+    let mut world = World::new(7, None);
+    while world.now() < seconds * SECOND {
+        if kept > 0 {
+            world.take(kept);
+        }
+        for _ in 0..frees {
+            let block = world.take(3 * MIB);
+            world.release(block);
+        }
+        world.until(world.now() + every);
+    }
+    report(&world.finish())
+}
+
+/// The path of a minute, for programs that free far more than they keep: each of its thresholds
+/// from both sides.
+#[test]
+fn a_minute_is_enough_where_ten_times_as_much_is_freed() {
+    let told = |report: &Report| {
+        let urgent = found(report, Severity::Warning);
+        urgent.iter().any(|finding| finding.family == Family::Leak)
+    };
+    let half = SECOND / 2;
+    // 180 MiB are kept in 180 blocks; the judged window is 67 s.
+    let leak = busy(90, MIB, half, 30);
+    assert!(told(&leak), "{:#?}", leak.findings);
+    assert_eq!(leak.findings[0].id, "leak.growth:4242:0");
+    is_quiet(&busy(90, 0, half, 30));
+    // Less than ten frees for each block that is left: it may just load.
+    let loads = busy(90, MIB, half, 8);
+    is_quiet(&loads);
+    assert_eq!(shape_of(&loads, Source::Torch), Shape::TooShort);
+    // Less than a minute.
+    let short = busy(70, MIB, half, 30);
+    is_quiet(&short);
+    assert_eq!(shape_of(&short, Source::Torch), Shape::TooShort);
+    // Fewer than 30 steps.
+    let few = busy(90, 8 * MIB, 4 * SECOND, 300);
+    is_quiet(&few);
+    assert_eq!(shape_of(&few, Source::Torch), Shape::TooShort);
+}

@@ -1,4 +1,5 @@
 //! What a command prints, against what is kept and what its page says.
+#![allow(dead_code, reason = "each test file uses its part")]
 
 use std::fs;
 use std::path::Path;

@@ -168,10 +168,9 @@ fn copy(pid: u32, ms: u64, kind: Option<u8>, size: i64) -> Event {
 const FILL: &str = "_ZN2at6native29vectorized_elementwise_kernelILi4ENS0_11FillFunctorIfEE\
                     St5arrayIPcLm1EEEEviT0_T1_";
 
-/// Everything once.
-pub(crate) fn everything() -> Sample {
-    let mut sample = Sample::new();
-    let settings = Settings {
+/// How a recorder was set.
+pub(crate) fn settings(max_overhead: Option<f64>) -> Settings {
+    Settings {
         version: "0.1.0".to_owned(),
         kernel: "6.18.44".to_owned(),
         host: "gpu-node-7".to_owned(),
@@ -181,13 +180,18 @@ pub(crate) fn everything() -> Sample {
             .to_vec(),
         ring_bytes: 8 << 20,
         launch_returns: false,
-        max_overhead: None,
+        max_overhead,
         command: None,
         pod: None,
         boot_id: None,
         pid_namespace: None,
-    };
-    sample.fact(START, 0, &Fact::Settings(settings));
+    }
+}
+
+/// Everything once.
+pub(crate) fn everything() -> Sample {
+    let mut sample = Sample::new();
+    sample.fact(START, 0, &Fact::Settings(settings(None)));
     let clock = Clock {
         monotonic: START,
         boottime: START,

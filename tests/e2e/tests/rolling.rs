@@ -38,7 +38,13 @@ impl Recorder {
     fn start(folder: &Path, disk: &str, pids: &[u32]) -> Self {
         let mut command = cudasnoop();
         command.arg("record").arg("--rolling").arg(folder);
-        command.args(["--disk", disk]).stderr(Stdio::piped());
+        command.args(["--disk", disk]);
+        Self::by(command, pids)
+    }
+
+    /// By a command that lacks the processes alone.
+    fn by(mut command: Command, pids: &[u32]) -> Self {
+        command.stderr(Stdio::piped());
         for pid in pids {
             command.args(["-p", &pid.to_string()]);
         }
@@ -531,4 +537,63 @@ fn a_folder_that_cannot_be_written_to_is_refused_at_once() {
     assert_eq!(output.status.code(), Some(1));
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(said.contains("Read-only file system"), "{said}");
+}
+
+/// What a command of the analyzer prints of a folder, and says on standard error.
+fn analysis(command: &str, folder: &Path) -> (Value, String) {
+    let output = succeed(cudasnoop().args([command, "--json"]).arg(folder));
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    (serde_json::from_slice(&output.stdout).expect("JSON"), said)
+}
+
+/// `serve` writes, removes and closes segments while they are read, again and again.
+#[test]
+fn a_folder_is_read_while_serve_writes_to_it() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut mix = Waiting::start(
+        "mix",
+        &[
+            "--iterations",
+            "140000",
+            "--leak",
+            "16",
+            "--wait",
+            "call,exit",
+        ],
+    );
+    mix.wait_for("call");
+    let pid = mix.child.id();
+    let mut command = cudasnoop();
+    command
+        .args(["serve", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0"])
+        .args(["--max-overhead", "off", "--disk", "4MiB", "--rolling"])
+        .arg(folder.path());
+    let mut recorder = Recorder::by(command, &[pid]);
+    mix.go_on();
+    let (mut live, mut removed) = (0, 0);
+    // The workload waits at its exit: until then there is a recorder with something to write.
+    while live < 20 || removed == 0 && live < 80 {
+        for command in ["report", "leaks"] {
+            let (json, said) = analysis(command, folder.path());
+            assert_eq!(json["recording"]["live"], true, "{said}");
+            assert_eq!(json["recording"]["truncated"], false, "{said}");
+            assert!(said.contains("is being written"), "{said}");
+            assert!(!said.contains("warning"), "{said}");
+            let findings = json["findings"].as_array().expect("findings").iter();
+            let ids: Vec<&str> = findings.filter_map(|found| found["id"].as_str()).collect();
+            assert!(ids.contains(&"recording.live"), "{ids:?}");
+            assert!(!ids.contains(&"recording.incomplete"), "{ids:?}");
+            live += 1;
+            removed += said.matches("removed meanwhile").count();
+        }
+    }
+    mix.wait_for("exit");
+    recorder.signal(Signal::SIGTERM);
+    recorder.child.wait().expect("waited for");
+    let (json, said) = analysis("report", folder.path());
+    assert_eq!(json["recording"]["live"], false, "{said}");
+    assert_eq!(json["recording"]["complete"], true, "{said}");
+    assert!(!said.contains("is being written"), "{said}");
+    mix.go_on();
+    mix.truth();
 }

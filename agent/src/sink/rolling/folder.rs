@@ -6,6 +6,8 @@ use std::{
     io,
     path::{Path, PathBuf},
     sync::Arc,
+    thread,
+    time::Duration,
 };
 
 use thiserror::Error;
@@ -99,7 +101,7 @@ impl Folder {
             source,
         };
         let lock = File::open(path).map_err(failed)?;
-        match lock.try_lock() {
+        match try_lock(&lock) {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => {
                 return Err(FolderError::Taken {
@@ -236,4 +238,15 @@ impl Folder {
 
 fn on_disk(bytes: u64) -> u64 {
     bytes.div_ceil(BLOCK).saturating_mul(BLOCK)
+}
+/// Locks the folder. A reader who wants to know whether somebody writes there holds the lock for a
+/// moment, too.
+fn try_lock(folder: &File) -> Result<(), TryLockError> {
+    for _ in 0..5 {
+        match folder.try_lock() {
+            Err(TryLockError::WouldBlock) => thread::sleep(Duration::from_millis(10)),
+            other => return other,
+        }
+    }
+    folder.try_lock()
 }

@@ -97,6 +97,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Error> {
 /// Exports row by row. A file is read twice: what an id means may be told after it was used.
 fn export_rows(arguments: &Arguments, target: Target, sink: Box<dyn Sink>) -> Result<(), Error> {
     let recordings = &arguments.recordings;
+    let selection = recordings.selection()?;
     let write_error = |source| target.error(source);
     let mut names = Names::default();
     let is_read_twice = recordings.can_be_read_twice();
@@ -105,7 +106,7 @@ fn export_rows(arguments: &Arguments, target: Target, sink: Box<dyn Sink>) -> Re
     }
     let mut recording = recordings.open(trace::COLUMNS)?;
     let most = arguments.max_events.unwrap_or(u64::MAX);
-    let mut exporter = Exporter::new(recordings.selection(), most, names, sink);
+    let mut exporter = Exporter::new(selection, most, names, sink);
     for batch in &mut recording {
         if !exporter.batch(&batch?).map_err(write_error)? {
             break;
@@ -164,7 +165,7 @@ fn export_memory(
     mut output: Box<dyn Write>,
 ) -> Result<(), Error> {
     let recordings = &arguments.recordings;
-    let mut selection = recordings.selection();
+    let mut selection = recordings.selection()?;
     let at = selection.to.take();
     let mut collector = memory::Collector::new(at, false).select(selection);
     let ended = recordings.read(memory::COLUMNS, |batch| collector.batch(batch))?;

@@ -2,11 +2,14 @@
 
 use std::io;
 
-use crate::text::bytes;
+use crate::text::{bytes, file_name};
 
 use super::super::report::Driver;
 use super::ROWS_SHOWN;
 use super::page::{Page, Tone, harmless, percent};
+
+/// Most characters of a file's name.
+const CALLER: usize = 34;
 
 pub(super) fn blocks(driver: &Driver, page: &mut Page) -> io::Result<()> {
     let pools = if driver.pool_live_bytes > 0 {
@@ -45,9 +48,8 @@ pub(super) fn blocks(driver: &Driver, page: &mut Page) -> io::Result<()> {
         .take(ROWS_SHOWN)
     {
         let caller = held.caller.as_deref().map_or("unknown".to_owned(), |path| {
-            harmless(path.rsplit('/').next().unwrap_or(path))
+            harmless(&file_name(path, CALLER))
         });
-        let caller: String = caller.chars().take(34).collect();
         let row = format!(
             "{:>11} {:>9}  {:>9}  {:>9}  {caller}",
             bytes(held.size_class_bytes),

@@ -2,9 +2,7 @@
 
 use std::io::{self, Write};
 
-use crate::text::Colour;
-
-const WIDTH: usize = 80;
+use crate::text::{Colour, WIDTH, pieces, shortened};
 
 /// Where the text goes: lines of at most 80 characters.
 pub(super) struct Page<'a> {
@@ -40,7 +38,7 @@ impl Page<'_> {
 
     pub(super) fn heading(&mut self, text: &str) -> io::Result<()> {
         self.blank()?;
-        self.line(0, text, Tone::Heading)
+        self.line(0, &shortened(text, WIDTH), Tone::Heading)
     }
 
     /// `text`, broken between words; lines after the first are indented by two more.
@@ -57,7 +55,8 @@ impl Page<'_> {
         let mut line = String::new();
         let mut indent = indent;
         let deeper = indent + 2;
-        for word in text.split(' ') {
+        let words = text.split(' ');
+        for word in words.flat_map(|word| pieces(word, WIDTH.saturating_sub(deeper))) {
             let fits = indent + line.chars().count() + 1 + word.chars().count() <= WIDTH;
             if !line.is_empty() && !fits {
                 self.line(indent, &line, tone)?;
@@ -67,7 +66,7 @@ impl Page<'_> {
             if !line.is_empty() {
                 line.push(' ');
             }
-            line.push_str(word);
+            line.push_str(&word);
         }
         self.line(indent, &line, tone)
     }

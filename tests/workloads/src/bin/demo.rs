@@ -29,6 +29,9 @@ struct Options {
     /// Milliseconds of a decode step.
     #[arg(long, default_value_t = 25)]
     step_ms: u64,
+    /// Each so many steps a scratch buffer is forgotten; 0: never.
+    #[arg(long, default_value_t = 10)]
+    forget: usize,
 }
 
 const LAYERS: usize = 8;
@@ -38,7 +41,7 @@ const LAYER_WEIGHTS: usize = 48 << 20;
 const KV_CACHE: usize = 1 << 30;
 /// Bytes of the activations of one step.
 const ACTIVATIONS: usize = 3 << 20;
-/// Bytes of a scratch buffer that is forgotten every tenth step.
+/// Bytes of the scratch buffer that is forgotten now and then.
 const SCRATCH: usize = 512 << 10;
 /// Bytes that go to the host after each step: the logits.
 const LOGITS: usize = 128 << 10;
@@ -86,7 +89,8 @@ fn serve(session: &mut RuntimeSession<'_>, options: &Options) -> Result<(), Code
     session.mem_get_info()?;
     let cache = session.malloc(KV_CACHE)?;
     for step in 0..options.steps {
-        decode(session, step)?;
+        let is_forgotten = options.forget > 0 && (step + 1).is_multiple_of(options.forget);
+        decode(session, is_forgotten)?;
         thread::sleep(Duration::from_millis(options.step_ms));
     }
     session.device_synchronize()?;
@@ -111,7 +115,7 @@ fn load_weights(session: &mut RuntimeSession<'_>) -> Result<Vec<u64>, Code> {
     Ok(layers)
 }
 
-fn decode(session: &mut RuntimeSession<'_>, step: usize) -> Result<(), Code> {
+fn decode(session: &mut RuntimeSession<'_>, is_forgotten: bool) -> Result<(), Code> {
     let activations = session.malloc(ACTIVATIONS)?;
     let scratch = session.malloc(SCRATCH)?;
     launch(session, &kernels::EMBED, 16, 128)?;
@@ -128,8 +132,7 @@ fn decode(session: &mut RuntimeSession<'_>, step: usize) -> Result<(), Code> {
     };
     session.memcpy_async(Twin::Plain, transfer, 0)?;
     session.stream_synchronize(Twin::Plain, 0)?;
-    let forgotten = step % 10 == 9;
-    if !forgotten {
+    if !is_forgotten {
         session.free(scratch, SCRATCH)?;
     }
     session.free(activations, ACTIVATIONS)
