@@ -101,6 +101,12 @@ pub enum Error {
         /// What the system said.
         source: io::Error,
     },
+    /// Two documents would be on standard output, one after the other.
+    #[error(
+        "both the page and the JSON are to go to standard output: name a file for the page \
+         (--html FILE)"
+    )]
+    TwoOutputs,
     /// The output is binary, and a terminal would show it.
     #[error("a Perfetto trace is binary: name a file (`-o trace.pftrace`), or redirect the output")]
     Terminal,

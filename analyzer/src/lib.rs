@@ -18,6 +18,7 @@ pub mod growth;
 pub mod hist;
 mod histogram;
 pub mod host;
+pub mod html;
 mod input;
 pub mod launches;
 pub mod memory;

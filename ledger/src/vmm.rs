@@ -148,7 +148,7 @@ impl Vmm {
     }
 
     /// What is mapped where all of `range` lies.
-    pub(crate) fn mapped_at(&self, range: AddressRange) -> Option<&Physical> {
+    pub fn mapped_at(&self, range: AddressRange) -> Option<&Physical> {
         let mapping = self.mappings.containing(range)?;
         self.physical.get(&mapping.physical?)
     }

@@ -22,6 +22,14 @@ use crate::{
     toolchain::{self, BPF_LINKER_LLVM, BPF_LINKER_VERSION, BPF_MINOR, Rust},
 };
 
+/// What browsers of its kind are called.
+const CHROMIUM_NAMES: [&str; 4] = [
+    "chromium",
+    "chromium-browser",
+    "google-chrome-stable",
+    "google-chrome",
+];
+
 /// Builds the image, and runs it in a pod.
 const CONTAINER_PACKAGES: [&str; 4] = ["buildah", "catatonit", "crun", "podman"];
 /// What the tests read recordings, exports, metrics, manifests and the dashboard with, besides our
@@ -60,6 +68,10 @@ pub(crate) fn everything() -> Result<()> {
             tool.display()
         ));
     }
+    say(format_args!(
+        "pages are tested in {}",
+        chromium()?.display()
+    ));
     say(format_args!(
         "the image is built by {}",
         buildah()?.display()
@@ -270,6 +282,21 @@ pub(crate) fn buildah() -> Result<PathBuf> {
             CONTAINER_PACKAGES.join(" ")
         )
     })
+}
+
+/// The browser that pages are tested in.
+pub(crate) fn chromium() -> Result<PathBuf> {
+    let found = || CHROMIUM_NAMES.into_iter().find_map(command::on_path);
+    if let Some(chromium) = found() {
+        return Ok(chromium);
+    }
+    if may_use_apt() {
+        install("Chromium from Debian", apt(&["chromium"]));
+    }
+    found().context(
+        "Chromium is missing, in which pages are tested. Try again after:\n  \
+         apt-get install chromium (as root, on Debian)",
+    )
 }
 
 /// The packages as pip names them.

@@ -34,6 +34,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     let mut cargo = toolchain::product_cargo("test")?;
     cargo.args(["--release", "--workspace", "--exclude", "agent-ebpf"]);
     cargo.env("CUDASNOOP_PYTHON", python);
+    cargo.env("CUDASNOOP_CHROMIUM", setup::chromium()?);
     cargo.envs(setup::cluster_tools()?);
 
     let end_to_end = !options.no_ebpf && (options.sudo || command::is_root());

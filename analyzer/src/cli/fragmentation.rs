@@ -1,9 +1,11 @@
 //! `fragmentation`: memory that is held and cannot be used.
 
+use super::html::Html;
 use super::output;
 use super::recordings::Recordings;
 use crate::Error;
 use crate::fragmentation::{COLUMNS, Collector, Report, Size, write_text};
+use crate::html::{self, Page, Supplement};
 use crate::input::Ended;
 use crate::selection::{Selection, Time};
 
@@ -23,6 +25,8 @@ pub struct Arguments {
     /// Print JSON (docs/fragmentation.md) in place of text
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    html: Html,
 }
 
 pub(super) fn run(arguments: &Arguments) -> Result<(), Error> {
@@ -31,13 +35,35 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Error> {
         at,
         fit,
         json,
+        html,
     } = arguments;
     let selection = recordings.selection()?;
     let mut collector = Collector::new(*at, fit.map(|Size(bytes)| bytes)).select(selection.clone());
-    let ended = recordings.read(COLUMNS, |batch| collector.batch(batch))?;
+    html.check(*json)?;
+    let mut beside = html
+        .is_wanted()
+        .then(|| html::Collector::new(selection.clone(), *at));
+    let ended = recordings.read(COLUMNS, |batch| {
+        collector.batch(batch);
+        if let Some(beside) = &mut beside {
+            beside.batch(batch);
+        }
+    })?;
     let report = collector.finish();
     warn(&report, &selection, &ended);
-    output::print(&report, *json, write_text)
+    let Some(beside) = beside else {
+        return output::print(&report, *json, write_text);
+    };
+    let supplement = Supplement {
+        notes: output::notes(&ended),
+        ..beside.finish()
+    };
+    html.write(&Page {
+        command: "fragmentation",
+        report: &report,
+        supplement: &supplement,
+    })?;
+    output::print_json(&report, *json)
 }
 
 /// Says on standard error what makes the report doubtful: it may be read by a program.

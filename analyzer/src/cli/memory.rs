@@ -1,8 +1,10 @@
 //! `memory`: who holds it.
 
+use super::html::Html;
 use super::output;
 use super::recordings::Recordings;
 use crate::Error;
+use crate::html::{self, Page, Supplement};
 use crate::input::Ended;
 use crate::memory::{COLUMNS, Collector, Report, write_text};
 use crate::selection::{Selection, Time};
@@ -22,6 +24,8 @@ pub struct Arguments {
     /// Print JSON (docs/memory.md) in place of text
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    html: Html,
 }
 
 pub(super) fn run(arguments: &Arguments) -> Result<(), Error> {
@@ -30,13 +34,35 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Error> {
         at,
         timeline,
         json,
+        html,
     } = arguments;
     let selection = recordings.selection()?;
     let mut collector = Collector::new(*at, *timeline).select(selection.clone());
-    let ended = recordings.read(COLUMNS, |batch| collector.batch(batch))?;
+    html.check(*json)?;
+    let mut beside = html
+        .is_wanted()
+        .then(|| html::Collector::new(selection.clone(), *at));
+    let ended = recordings.read(COLUMNS, |batch| {
+        collector.batch(batch);
+        if let Some(beside) = &mut beside {
+            beside.batch(batch);
+        }
+    })?;
     let report = collector.finish();
     warn(&report, &selection, &ended);
-    output::print(&report, *json, write_text)
+    let Some(beside) = beside else {
+        return output::print(&report, *json, write_text);
+    };
+    let supplement = Supplement {
+        notes: output::notes(&ended),
+        ..beside.finish()
+    };
+    html.write(&Page {
+        command: "memory",
+        report: &report,
+        supplement: &supplement,
+    })?;
+    output::print_json(&report, *json)
 }
 
 /// Says on standard error what makes the report doubtful: it may be read by a program.

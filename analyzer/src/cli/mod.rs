@@ -5,6 +5,7 @@ mod errors;
 mod export;
 mod fragmentation;
 mod hist;
+mod html;
 mod launches;
 mod leaks;
 mod memory;
@@ -30,7 +31,7 @@ stderr); 1 failure; 2 wrong usage.";
 #[derive(Clone, Debug, Subcommand)]
 pub enum Command {
     /// Sum up a recording: what it means, calls, memory, launches, copies, waits, what was lost
-    Report(report::Arguments),
+    Report(report::WithPage),
     /// Which kernels and graphs are launched, how often, from where
     Launches(report::Arguments),
     /// What is copied between host and device, how fast, and what it costs the host

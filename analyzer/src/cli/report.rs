@@ -1,9 +1,15 @@
 //! `report`: sums up a recording.
 
+use trace::EventBatch;
+
+use super::html::Html;
 use super::output;
 use super::recordings::Recordings;
 use crate::Error;
+use crate::hist;
+use crate::html::{self, Page, Supplement};
 use crate::input::Ended;
+use crate::launches;
 use crate::report::{COLUMNS, Collector, Report};
 use crate::selection::Selection;
 use crate::text;
@@ -18,26 +24,69 @@ pub struct Arguments {
     pub(super) json: bool,
 }
 
-pub(super) fn run(arguments: &Arguments) -> Result<(), Error> {
-    let report = collect(arguments)?;
-    output::print(&report, arguments.json, text::write)
+/// Arguments of `report` itself: the others that take [`Arguments`] have no page.
+#[derive(Clone, Debug, clap::Args)]
+pub struct WithPage {
+    #[command(flatten)]
+    arguments: Arguments,
+    #[command(flatten)]
+    html: Html,
+}
+
+pub(super) fn run(WithPage { arguments, html }: &WithPage) -> Result<(), Error> {
+    if !html.is_wanted() {
+        let report = collect(arguments)?;
+        return output::print(&report, arguments.json, text::write);
+    }
+    html.check(arguments.json)?;
+    let selection = arguments.recordings.selection()?;
+    let mut memory = html::Collector::new(selection.clone(), None);
+    let mut hist = hist::Collector::new(selection, None, &[]);
+    let (report, ended) = collect_beside(arguments, |batch| {
+        memory.batch(batch);
+        hist.batch(batch);
+    })?;
+    let supplement = Supplement {
+        notes: output::notes(&ended),
+        hist: Some(hist.finish()),
+        threads: Some(launches::threads(report.host.threads.clone())),
+        ..memory.finish()
+    };
+    html.write(&Page {
+        command: "report",
+        report: &report,
+        supplement: &supplement,
+    })?;
+    output::print_json(&report, arguments.json)
 }
 
 /// The report of what the arguments select; warnings go to standard error.
 pub(super) fn collect(arguments: &Arguments) -> Result<Report, Error> {
+    let (report, _) = collect_beside(arguments, |_| {})?;
+    Ok(report)
+}
+
+/// The same, while `also` takes the batches too.
+fn collect_beside(
+    arguments: &Arguments,
+    mut also: impl FnMut(&EventBatch),
+) -> Result<(Report, Ended), Error> {
     let Arguments {
         recordings,
         json: _,
     } = arguments;
     let selection = recordings.selection()?;
     let mut collector = Collector::new(selection.clone());
-    let ended = recordings.read(COLUMNS, |batch| collector.batch(batch))?;
+    let ended = recordings.read(COLUMNS, |batch| {
+        collector.batch(batch);
+        also(batch);
+    })?;
     if ended.is_live {
         collector.goes_on();
     }
     let report = collector.finish(&ended.end);
     warn(&report, &selection, &ended);
-    Ok(report)
+    Ok((report, ended))
 }
 
 /// Says on standard error what makes the report doubtful: it may be read by a program.

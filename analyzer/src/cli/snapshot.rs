@@ -4,9 +4,11 @@ use std::path::{Path, PathBuf};
 
 use trace::Event;
 
+use super::html::Html;
 use super::{output, recordings};
 use crate::Error;
 use crate::fragmentation::{COLUMNS, Size};
+use crate::html::{self, Page};
 use crate::input::Input;
 use crate::snapshot::{self, Join, Report, Search, Snapshot, write_text};
 
@@ -25,6 +27,8 @@ pub struct Arguments {
     /// Print JSON (docs/snapshot.md) in place of text
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    html: Html,
 }
 
 pub(super) fn run(arguments: &Arguments) -> Result<(), Error> {
@@ -33,13 +37,23 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Error> {
         recording,
         fit,
         json,
+        html,
     } = arguments;
+    html.check(*json)?;
     let snapshot = read(snapshot)?;
     let mut report = Report::new(&snapshot, fit.map(|Size(bytes)| bytes));
     if let Some(recording) = recording {
         report.recording = Some(join(&snapshot, recording)?);
     }
-    output::print(&report, *json, write_text)
+    if !html.is_wanted() {
+        return output::print(&report, *json, write_text);
+    }
+    html.write(&Page {
+        command: "snapshot",
+        report: &report,
+        supplement: &html::of_snapshot(&snapshot),
+    })?;
+    output::print_json(&report, *json)
 }
 
 /// Reads a snapshot's file.

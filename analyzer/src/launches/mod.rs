@@ -153,7 +153,8 @@ fn sources(kernels: &[Kernel], launches: u64) -> Vec<SourceShare> {
     sources
 }
 
-fn threads(threads: Vec<ThreadPace>) -> Vec<ThreadLaunches> {
+/// What threads launched, of all threads.
+pub(crate) fn threads(threads: Vec<ThreadPace>) -> Vec<ThreadLaunches> {
     let threads = threads.into_iter();
     threads
         .filter(|thread| thread.launches.launches + thread.launches.graph_launches > 0)

@@ -25,4 +25,5 @@ pub use report::{
     BlockReport, CurvePoint, Device, File, Fit, FreeSize, HistoryReport, Holder, OutOfMemory, Peak,
     Pinned, Pool, PoolFit, Report, SCHEMA, SegmentReport, SettingsReport, Totals,
 };
+pub(crate) use summary::at as frame_outside_torch;
 pub use text::write_text;

@@ -330,7 +330,7 @@ fn frame_text(names: &Names, frame: FrameId) -> String {
 }
 
 /// The innermost frame that is not PyTorch's own, by the last part of its path.
-pub(super) fn at(names: &Names, stack: StackId) -> Option<String> {
+pub(crate) fn at(names: &Names, stack: StackId) -> Option<String> {
     let frames = names.frames_of(stack);
     let is_own = |frame: &FrameId| {
         let file = names.text(names.frame_of(*frame).filename);

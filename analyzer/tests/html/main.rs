@@ -1,0 +1,110 @@
+//! Pages, as a browser shows them: their figures are those of `--json`, and nothing in a recording
+//! can be more than text.
+
+mod broken;
+mod command;
+mod hostile;
+mod large;
+mod numbers;
+mod pages;
+#[path = "../printed/mod.rs"]
+mod printed;
+mod report;
+#[path = "../sample/mod.rs"]
+mod sample;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use browser::Page;
+use sample::{SECOND, START, Sample};
+use serde_json::Value;
+use tempfile::TempDir;
+
+/// A recording, in a folder that is gone after the test.
+struct Recording {
+    folder: TempDir,
+    path: PathBuf,
+}
+
+impl Recording {
+    fn of(sample: &Sample) -> Self {
+        Self::bytes(&sample.file())
+    }
+
+    fn bytes(bytes: &[u8]) -> Self {
+        let folder = TempDir::new().expect("a folder");
+        let path = folder.path().join("run.arrows");
+        fs::write(&path, bytes).expect("the recording can be written");
+        Self { folder, path }
+    }
+
+    /// One with everything in it.
+    fn everything() -> Self {
+        let mut sample = sample::everything();
+        sample.end(START + 10 * SECOND, |_| {});
+        Self::of(&sample)
+    }
+
+    fn file(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+}
+
+fn analyzer(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_cudasnoop-analyzer"))
+        .args(arguments)
+        .output()
+        .expect("the command runs")
+}
+
+fn text(path: &Path) -> &str {
+    path.to_str().expect("a path of letters")
+}
+
+/// Makes the page of a report; gives what `--json` prints beside it.
+fn page_of(command: &str, input: &Path, page: &Path, more: &[&str]) -> Value {
+    let arguments = [command, text(input), "--html", text(page), "--json"];
+    let output = analyzer(&[&arguments, more].concat());
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{said}");
+    serde_json::from_slice(&output.stdout).expect("JSON")
+}
+
+/// The JSON document in a page, as the page reads it.
+fn document(page: &mut Page<'_>, id: &str) -> Value {
+    let json = page.evaluate(&format!("document.getElementById('{id}').textContent"));
+    serde_json::from_str(json.as_str().expect("text")).expect("JSON")
+}
+
+/// Panics if the page said anything on its console, or asked for anything but itself.
+fn assert_quiet(page: &Page<'_>) {
+    assert_eq!(page.console(), Vec::<String>::new());
+    let requests = page.requests();
+    let others: Vec<&String> = requests
+        .iter()
+        .filter(|address| !address.starts_with("file:") && !address.starts_with("data:"))
+        .collect();
+    assert!(others.is_empty(), "{others:?}");
+    assert_eq!(
+        requests
+            .iter()
+            .filter(|address| address.starts_with("file:"))
+            .count(),
+        1
+    );
+}
+
+/// Panics unless the page fits into a window of this width, once charts are drawn anew.
+fn assert_fits(page: &mut Page<'_>, width: u32) {
+    page.resize(width, 800);
+    page.wait_until(&format!("innerWidth === {width}"));
+    page.wait_until(
+        "[...document.querySelectorAll('body *')].every((each) => \
+         each.getBoundingClientRect().right <= innerWidth + 1 \
+         || each.closest('.scroll, nav, .sr, .skip') !== null)",
+    );
+    let body = page.evaluate("document.documentElement.scrollWidth");
+    assert_eq!(body, u64::from(width));
+}
