@@ -49,7 +49,7 @@ fn long() -> Sample {
         sample.fact(START, PID, &Fact::Kernel(kernel));
         for n in 0..1500 {
             let dimensions = Some(Dimensions {
-                grid: [i32::MAX.cast_unsigned(), 1, 1],
+                grid: [1_000_000, 1, 1],
                 block: [1024, 1, 1],
             });
             let event = Event {

@@ -136,7 +136,7 @@ fn threads(report: &LaunchReport, page: &mut Page<'_>) -> io::Result<()> {
         ("for", Align::Right),
         ("of", Align::Right),
         ("every", Align::Right),
-        ("call p50", Align::Right),
+        ("a call", Align::Right),
         ("small", Align::Right),
     ]);
     for thread in report.threads.iter().take(ROWS) {

@@ -3,7 +3,7 @@
 mod target;
 
 use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use clap::ValueEnum;
 
@@ -74,7 +74,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Error> {
         #[cfg(feature = "parquet")]
         Format::Parquet => {
             // Required of this format by the command line's definition.
-            let directory = output.unwrap_or(Path::new("."));
+            let directory = output.unwrap_or(std::path::Path::new("."));
             let sink = Parquet::new(directory.to_owned());
             (Target::directory(directory), Box::new(sink))
         }
