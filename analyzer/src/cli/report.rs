@@ -30,8 +30,8 @@ pub(super) fn collect(arguments: &Arguments) -> Result<Report, Error> {
         json: _,
     } = arguments;
     let selection = recordings.selection();
-    let mut collector = Collector::new(selection.clone());
-    let ended = recordings.read(COLUMNS, |batch| collector.batch(batch))?;
+    let recording = recordings.open(COLUMNS)?;
+    let (collector, ended) = Collector::new(selection.clone()).read(recording)?;
     let report = collector.finish(&ended.end);
     warn(&report, &selection, &ended);
     Ok(report)

@@ -19,7 +19,7 @@ pub(crate) struct Chain {
     /// while they are read.
     is_rolling: bool,
     columns: &'static [&'static str],
-    reader: Option<(String, Reader<Box<dyn Read>>)>,
+    reader: Option<(String, Reader<Box<dyn Read + Send>>)>,
     cut: Vec<Cut>,
     notes: Vec<String>,
 }

@@ -3,6 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
+use agent_common::launch::Dimensions;
 use agent_common::{ApiId, Effect, flags};
 use trace::fact;
 
@@ -68,21 +69,19 @@ impl LaunchTable {
         }
     }
 
-    /// Takes in a row of a kernel launch.
-    pub(super) fn launch(&mut self, id: ApiId, row: Row<'_>) {
+    /// Takes in a row of a kernel launch, and its shape.
+    pub(super) fn launch(&mut self, id: ApiId, row: &Row<'_>, shape: Option<Dimensions>) {
         if let Some(function) = self.functions.get_mut(usize::from(id.0)) {
             let captured = row.flags() & flags::CAPTURED != 0;
             if captured {
                 *self.capturing.entry((row.pid(), row.tid())).or_default() += 1;
             }
-            function
-                .kernel(row.kernel())
-                .launch(row.dimensions(), captured);
+            function.kernel(row.kernel()).launch(shape, captured);
         }
     }
 
     /// Takes in a row of a graph launch.
-    pub(super) fn graph_launch(&mut self, row: Row<'_>) {
+    pub(super) fn graph_launch(&mut self, row: &Row<'_>) {
         let exec = self.execs.entry((row.pid(), row.handle()), Exec::new);
         exec.launches += 1;
         if let Some(duration) = row.duration() {
@@ -91,7 +90,7 @@ impl LaunchTable {
     }
 
     /// Takes in a row that tells of a graph before it is launched.
-    pub(super) fn graph(&mut self, effect: Effect, row: Row<'_>) {
+    pub(super) fn graph(&mut self, effect: Effect, row: &Row<'_>) {
         let (pid, handle) = (row.pid(), row.handle());
         if row.result() != Some(0) {
             return;
