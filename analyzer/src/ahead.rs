@@ -117,7 +117,7 @@ mod tests {
         let broken = (0..3).map(|number| assert!(number < 2, "it broke"));
         let mut ahead = Ahead::start("broken", broken).expect("a thread");
         assert_eq!((ahead.next(), ahead.next()), (Some(()), Some(())));
-        let panicked = catch_unwind(std::panic::AssertUnwindSafe(|| ahead.next()));
+        let panicked = catch_unwind(panic::AssertUnwindSafe(|| ahead.next()));
         assert!(panicked.is_err());
     }
 }
