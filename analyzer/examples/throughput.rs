@@ -2,7 +2,7 @@
 //! core reads, and reads and sums up, in a second of CPU time.
 //!
 //! ```text
-//! cargo run --release -p trace --example throughput -- busy.arrows    # makes one
+//! cargo run --release -p trace --example recording -- busy.arrows 1000000    # makes one
 //! cargo run --release -p analyzer --example throughput -- busy.arrows
 //! ```
 #![expect(clippy::cast_precision_loss, reason = "figures for people")]

@@ -22,6 +22,9 @@ pub enum Error {
         /// What is wrong with it.
         source: trace::ReadError,
     },
+    /// No thread could be started.
+    #[error("cannot start the thread that reads: {0}; raise the limit of processes (ulimit -u)")]
+    Thread(#[source] io::Error),
     /// A folder could not be listed.
     #[error("cannot read the folder {}: {source}", path.display())]
     Folder {

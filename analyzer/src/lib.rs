@@ -4,6 +4,7 @@
 //! [`report::Report`]; files, terminals and exit codes are dealt with in [`cli`] alone.
 #![forbid(unsafe_code)]
 
+mod ahead;
 pub mod cli;
 pub mod cuda_error;
 pub mod demangle;

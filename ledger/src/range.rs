@@ -113,6 +113,11 @@ impl<T: Ranged> RangeMap<T> {
 
     /// Takes out all that overlap `range`.
     pub(crate) fn evict(&mut self, range: AddressRange) -> Vec<T> {
+        // Most often nothing is there, and one look tells.
+        let last = self.by_start.range(..range.end()).next_back();
+        if last.is_none_or(|(_, value)| value.range().end() <= range.start()) {
+            return Vec::new();
+        }
         let before = self
             .by_start
             .range(..range.start())

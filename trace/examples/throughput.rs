@@ -1,20 +1,21 @@
 //! What a recording costs to write and to read, in CPU time of one thread:
 //!
 //! ```text
-//! cargo run --release -p trace --example throughput [RECORDING]
+//! cargo run --release -p trace --example throughput
 //! ```
 //!
-//! The events are made up: 100,000 calls a second from four threads, of which 70 % launch one
-//! of 20 kernels, 10 % allocate and free, 20 % copy and wait. Once as programs are, where a loop
-//! makes the same 500 calls again and again, and one call in 50 comes from elsewhere; once in
-//! random order, the worst case. With a path, the first recording is left there.
+//! The events are made up ([`program`]): 70 % of the calls launch one of 20 kernels, 10 %
+//! allocate and free, 20 % copy and wait. Once as programs are, where a loop makes the same calls
+//! again and again; once in random order, the worst case.
 #![expect(clippy::cast_precision_loss, reason = "figures for people")]
+
+mod program;
 
 use std::hint::black_box;
 use std::time::Duration;
 
-use agent_common::{ApiId, flags, launch::Dimensions};
 use nix::time::{ClockId, clock_gettime};
+use program::{Mix, Order, Program};
 use trace::{BatchBuilder, BatchWriter, Event, EventBatch, Fact, Kind, Reader};
 
 const EVENTS: usize = 1_000_000;
@@ -22,9 +23,6 @@ const EVENTS: usize = 1_000_000;
 fn main() {
     for (name, order) in [("loop", Order::Loop), ("random", Order::Random)] {
         let recording = write(name, order);
-        if let (Order::Loop, Some(path)) = (order, std::env::args_os().nth(1)) {
-            std::fs::write(path, &recording).expect("the path can be written");
-        }
         read(name, &recording, "10 columns", COLUMNS, touch_columns);
         read(name, &recording, "whole events", &[], touch_events);
     }
@@ -46,7 +44,7 @@ fn write(name: &str, order: Order) -> Vec<u8> {
 }
 
 fn write_once(order: Order) -> (Duration, Duration, Vec<u8>) {
-    let mut program = Program::new(order);
+    let mut program = Program::new(order, Mix::PLAIN);
     let (mut push, mut write) = (Duration::ZERO, Duration::ZERO);
     let mut builder = BatchBuilder::new();
     let mut writer =
@@ -138,205 +136,4 @@ fn cpu_time_of(work: impl FnOnce()) -> Duration {
     let start = now();
     work();
     now().saturating_sub(start)
-}
-
-#[derive(Clone, Copy)]
-enum Order {
-    Loop,
-    Random,
-}
-
-/// A made-up program.
-struct Program {
-    order: Order,
-    random: Random,
-    now: u64,
-    /// The calls of the loop.
-    calls: Vec<Call>,
-    next_call: usize,
-    /// Addresses of blocks.
-    live: Vec<u64>,
-    /// The end of a free that has begun.
-    freed: Option<Event>,
-}
-
-#[derive(Clone, Copy)]
-enum Call {
-    Launch { kernel: u32 },
-    Malloc { size: i64 },
-    Free,
-    Copy { size: i64, kind: u8 },
-    Wait,
-}
-
-impl Program {
-    fn new(order: Order) -> Self {
-        let mut random = Random(0x9e37_79b9_7f4a_7c15);
-        let calls = (0..500).map(|_| Call::random(&mut random)).collect();
-        let live = (0..1_000).map(|_| random.address()).collect();
-        let now = 86_400_000_000_000;
-        Self {
-            order,
-            random,
-            now,
-            calls,
-            next_call: 0,
-            live,
-            freed: None,
-        }
-    }
-
-    fn next_event(&mut self) -> Event {
-        if let Some(freed) = self.freed.take() {
-            return freed;
-        }
-        self.now += 5_000 + self.random.below(10_000);
-        let is_in_loop = match self.order {
-            Order::Loop => self.random.below(50) > 0,
-            Order::Random => false,
-        };
-        let (call, thread) = if is_in_loop {
-            self.next_call = (self.next_call + 1) % self.calls.len();
-            (self.calls[self.next_call], 0)
-        } else {
-            (
-                Call::random(&mut self.random),
-                u32::try_from(self.random.below(4)).expect("small"),
-            )
-        };
-        let event = Event {
-            timestamp: self.now,
-            pid: 4_242,
-            tid: 4_242 + thread * 3,
-            device: Some(0),
-            ..Event::default()
-        };
-        self.make(call, event)
-    }
-
-    fn make(&mut self, call: Call, event: Event) -> Event {
-        let returned = |longest: u64, random: &mut Random| Event {
-            duration: Some(1_000 + random.below(longest)),
-            result: Some(0),
-            flags: flags::RETURNED,
-            caller: Some(2),
-            ..event.clone()
-        };
-        match call {
-            Call::Launch { kernel } => {
-                let is_large = kernel.is_multiple_of(3);
-                Event {
-                    api: api(if kernel < 15 {
-                        "cudaLaunchKernel"
-                    } else {
-                        "cuLaunchKernelEx"
-                    }),
-                    kernel: Some(kernel),
-                    handle: Some(0x5581_2000_0000 + u64::from(kernel) * 0x1a40),
-                    stream: Some(if kernel.is_multiple_of(4) {
-                        0x5581_3c00_1230
-                    } else {
-                        0
-                    }),
-                    shared_memory: Some(if is_large { 49_152 } else { 0 }),
-                    dimensions: Some(Dimensions {
-                        grid: [kernel * 32 + 1, if is_large { 8 } else { 1 }, 1],
-                        block: [128 << (kernel % 3), 1, 1],
-                    }),
-                    // PyTorch's own kernels, Triton's, cuBLAS's.
-                    caller: Some([0, 0, 0, 0, 3, 4][usize::try_from(kernel % 6).expect("small")]),
-                    ..event
-                }
-            }
-            Call::Malloc { size } => {
-                let address = self.random.address();
-                self.live.push(address);
-                Event {
-                    api: api("cudaMalloc"),
-                    address: Some(address),
-                    size: Some(size),
-                    ..returned(60_000, &mut self.random)
-                }
-            }
-            Call::Free => {
-                let index = self.random.index(self.live.len());
-                let address = Some(self.live[index]);
-                let freed = returned(60_000, &mut self.random);
-                self.freed = Some(Event {
-                    api: api("cudaFree"),
-                    address,
-                    ..freed
-                });
-                let caller = Some(2);
-                Event {
-                    api: api("cudaFree"),
-                    address,
-                    kind: Kind::Begin,
-                    caller,
-                    ..event
-                }
-            }
-            Call::Copy { size, kind } => Event {
-                api: api("cudaMemcpyAsync"),
-                address: Some(self.live[self.random.index(64)]),
-                source: Some(0x7ffc_1000_0000 + self.random.below(64) * 4_096),
-                size: Some(size),
-                copy_kind: Some(kind),
-                stream: Some(0),
-                ..returned(20_000, &mut self.random)
-            },
-            Call::Wait => Event {
-                api: api("cudaStreamSynchronize"),
-                stream: Some(0),
-                ..returned(1_000_000, &mut self.random)
-            },
-        }
-    }
-}
-
-impl Call {
-    fn random(random: &mut Random) -> Self {
-        match random.below(100) {
-            0..70 => Self::Launch {
-                kernel: u32::try_from(random.below(20)).expect("small"),
-            },
-            70..75 => Self::Malloc {
-                size: random.size(2 << 20, 64),
-            },
-            75..80 => Self::Free,
-            80..92 => Self::Copy {
-                size: random.size(4, 1 << 18),
-                kind: if random.below(4) == 0 { 2 } else { 1 },
-            },
-            _ => Self::Wait,
-        }
-    }
-}
-
-fn api(name: &str) -> Option<ApiId> {
-    ApiId::by_name(name)
-}
-
-/// Marsaglia's xorshift64.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, bound: u64) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0 % bound
-    }
-
-    fn index(&mut self, bound: usize) -> usize {
-        usize::try_from(self.below(bound as u64)).expect("small")
-    }
-
-    fn size(&mut self, unit: u64, most: u64) -> i64 {
-        (unit * (1 + self.below(most))).cast_signed()
-    }
-
-    fn address(&mut self) -> u64 {
-        0x7f12_0000_0000 + self.below(1 << 24) * 512
-    }
 }

@@ -48,11 +48,17 @@ impl<T: Number> Optional<T> {
     /// The value of `row`.
     #[inline]
     pub fn get(&self, row: usize) -> Option<T> {
-        let value = *self.values.get(row)?;
-        self.valid
-            .as_ref()
-            .is_none_or(|valid| valid.is_valid(row))
-            .then_some(value)
+        // The bits of all columns stay in the processor's cache, the values do not: those of nulls
+        // are not looked at.
+        let is_valid = match &self.valid {
+            Some(valid) => row < valid.len() && valid.is_valid(row),
+            None => true,
+        };
+        if is_valid {
+            self.values.get(row).copied()
+        } else {
+            None
+        }
     }
 }
 

@@ -210,8 +210,9 @@ impl<R: Read> Reader<R> {
                 let batch = message.header_as_record_batch().ok_or("no batch")?;
                 check_buffers(batch, body, BODY_LIMIT, &self.numbers)?;
                 let schema = Arc::clone(&self.schema);
+                let columns = self.columns_with_values(batch);
                 RecordBatchDecoder::try_new(body, batch, schema, &self.dictionaries, &version)
-                    .and_then(|batch| batch.with_projection(Some(&self.known)).read_record_batch())
+                    .and_then(|batch| batch.with_projection(Some(&columns)).read_record_batch())
                     .map_err(|error| error.to_string())
                     .and_then(|batch| EventBatch::read(&batch).map(Some))
             }
@@ -219,6 +220,21 @@ impl<R: Read> Reader<R> {
                 "a message that a recording does not have: {other:?}"
             )),
         }
+    }
+
+    /// Of the known columns, those that are not null in all of a batch: most functions have
+    /// nothing to say in most columns, and to decompress nulls takes time, too.
+    fn columns_with_values(&self, batch: RecordBatch<'_>) -> Vec<usize> {
+        let fields = self.schema.fields();
+        let is_null = |position: usize| {
+            let node = batch.nodes().filter(|nodes| position < nodes.len());
+            node.map(|nodes| nodes.get(position))
+                .is_some_and(|node| node.null_count() == node.length())
+        };
+        let known = self.known.iter().copied();
+        known
+            .filter(|&position| !fields[position].is_nullable() || !is_null(position))
+            .collect()
     }
 }
 

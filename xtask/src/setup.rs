@@ -46,6 +46,13 @@ const PYTHON_PACKAGES: [(&str, Option<&str>); 8] = [
     ("perfetto", Some("0.59.1")),
 ];
 
+/// What `report` is measured beside, for `cargo xtask bench` alone.
+const BENCH_PACKAGES: [(&str, Option<&str>); 3] = [
+    ("duckdb", Some("2.0.1")),
+    ("pandas", None),
+    ("pyarrow", None),
+];
+
 pub(crate) fn run() -> Result<()> {
     everything()?;
     say("everything is there: go on with `cargo xtask demo` or `cargo xtask test`");
@@ -232,18 +239,38 @@ fn download_bpf_linker(folder: &Path) -> Result<Vec<Command>> {
 
 /// A Python of our own that can read Arrow streams.
 pub(crate) fn python() -> Result<PathBuf> {
-    let folder = layout::cache()?.join("python");
+    python_with(&PYTHON_PACKAGES, "python", "Python packages for the tests")
+}
+
+/// Another one, with what `report` is measured beside.
+pub(crate) fn bench_python() -> Result<PathBuf> {
+    python_with(
+        &BENCH_PACKAGES,
+        "bench-python",
+        "Python packages for the bench",
+    )
+}
+
+fn python_with(packages: &[(&str, Option<&str>)], folder: &str, name: &str) -> Result<PathBuf> {
+    let packages: Vec<String> = packages
+        .iter()
+        .map(|(name, version)| match version {
+            Some(version) => format!("{name}=={version}"),
+            None => (*name).to_owned(),
+        })
+        .collect();
+    let folder = layout::cache()?.join(folder);
     let python = folder.join("bin/python");
     let has_packages = || {
         let check = "import sys; from importlib.metadata import version; \
                      wanted = [name.split('==') for name in sys.argv[1:]]; \
                      assert all(version(name) in (pin or [version(name)]) for name, *pin in wanted)";
-        command::output(Command::new(&python).args(["-c", check]).args(packages())).is_ok()
+        command::output(Command::new(&python).args(["-c", check]).args(&packages)).is_ok()
     };
     if has_packages() {
         return Ok(python);
     }
-    step("Python packages for the tests", || {
+    step(name, || {
         let make = || {
             let mut venv = Command::new("python3");
             venv.args(["-m", "venv", "--clear"]).arg(&folder);
@@ -257,7 +284,7 @@ pub(crate) fn python() -> Result<PathBuf> {
         }
         let mut pip = Command::new(&python);
         pip.args(["-m", "pip", "install", "--quiet"])
-            .args(packages());
+            .args(&packages);
         command::run(&mut pip)
     })?;
     Ok(python)

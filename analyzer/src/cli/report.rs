@@ -69,18 +69,15 @@ pub(super) fn collect(arguments: &Arguments) -> Result<Report, Error> {
 /// The same, while `also` takes the batches too.
 fn collect_beside(
     arguments: &Arguments,
-    mut also: impl FnMut(&EventBatch),
+    also: impl FnMut(&EventBatch),
 ) -> Result<(Report, Ended), Error> {
     let Arguments {
         recordings,
         json: _,
     } = arguments;
     let selection = recordings.selection()?;
-    let mut collector = Collector::new(selection.clone());
-    let ended = recordings.read(COLUMNS, |batch| {
-        collector.batch(batch);
-        also(batch);
-    })?;
+    let recording = recordings.open(COLUMNS)?;
+    let (mut collector, ended) = Collector::new(selection.clone()).read(recording, also)?;
     if ended.is_live {
         collector.goes_on();
     }

@@ -75,7 +75,7 @@ struct Past {
 impl Collector {
     /// Takes in a call.
     #[inline]
-    pub(crate) fn call(&mut self, id: ApiId, effect: Effect, row: Row<'_>) {
+    pub(crate) fn call(&mut self, id: ApiId, effect: Effect, row: &Row<'_>) {
         let Some(process) = self.process(row.pid()) else {
             self.unwatched += 1;
             return;

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use ledger::Pool;
+use rustc_hash::FxHashMap;
 use trace::Event;
 
 /// Most sizes that are told apart.
@@ -11,7 +12,7 @@ const SIZES: usize = 4096;
 /// Sizes of one process's requests on one device, as PyTorch rounded them.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Requests {
-    counts: BTreeMap<u64, u64>,
+    counts: FxHashMap<u64, u64>,
     /// Requests of sizes beyond the first 4,096.
     untold: u64,
 }
@@ -34,7 +35,7 @@ impl Requests {
             counts.filter(move |(size, _)| Pool::of_size(**size) == pool)
         };
         let all = of_pool().map(|(_, count)| count).sum();
-        let fitting = of_pool().take_while(|(other, _)| **other <= size);
+        let fitting = of_pool().filter(|(other, _)| **other <= size);
         (self.untold == 0).then(|| (all, fitting.map(|(_, count)| count).sum()))
     }
 }

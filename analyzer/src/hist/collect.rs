@@ -134,7 +134,7 @@ impl Collector {
             *end = returned.max(*end);
         }
         if kind == Kind::Call && self.is_before_end(entered) {
-            self.graph(api, Row::of(batch, row));
+            self.graph(api, &Row::at(batch, row));
         }
         let (pid, device) = (batch.pid()[row], batch.device().get(row));
         let is_selected = kind == Kind::Call && self.is_selected(pid, device);
@@ -202,7 +202,7 @@ impl Collector {
     }
 
     /// What a call tells of a graph before it is launched.
-    fn graph(&mut self, api: &Api, row: Row<'_>) {
+    fn graph(&mut self, api: &Api, row: &Row<'_>) {
         if api.effect == Effect::Launch && row.flags() & flags::CAPTURED != 0 {
             self.graphs.captured(row.pid(), row.tid());
         } else if api.family == Family::Graph

@@ -4,6 +4,7 @@
 //! [`Collector`] takes the calls of a recording one by one, and keeps no more than the last of
 //! each thread.
 
+mod functions;
 mod kernels;
 mod stretch;
 mod syncs;
@@ -12,11 +13,13 @@ mod transfers;
 
 use std::collections::BTreeMap;
 
+use agent_common::launch::Dimensions;
 use agent_common::{Api, ApiId, Effect};
 use ledger::HostMemory;
 use trace::fact;
 
 use crate::report::row::Row;
+use functions::Functions;
 
 pub use kernels::{Source, source};
 pub use stretch::{Stretch, Stretches};
@@ -43,6 +46,7 @@ pub struct Host {
 /// Makes [`Host`].
 #[derive(Debug)]
 pub(crate) struct Collector {
+    functions: Functions,
     threads: threads::Table,
     transfers: transfers::Table,
     syncs: syncs::Table,
@@ -53,6 +57,7 @@ pub(crate) struct Collector {
 impl Collector {
     pub(crate) fn new() -> Self {
         Self {
+            functions: Functions::new(),
             threads: threads::Table::new(),
             transfers: transfers::Table::new(),
             syncs: syncs::Table::new(),
@@ -60,22 +65,30 @@ impl Collector {
         }
     }
 
-    /// Takes in a row of kind `call`; of a copy, with what its host side is. A call inside
-    /// another one is not what the program did.
+    /// Takes in a row of a kernel launch, and its shape. A call inside another one is not what
+    /// the program did.
     #[inline]
-    pub(crate) fn call(&mut self, id: ApiId, api: &Api, row: Row<'_>, host: Option<HostMemory>) {
+    pub(crate) fn launch(&mut self, row: &Row<'_>, shape: Option<Dimensions>) {
+        if row.parent().is_none() {
+            self.threads.of(row).launch(row, shape);
+        }
+    }
+
+    /// Takes in any other row of kind `call`; of a copy, with what its host side is.
+    #[inline]
+    pub(crate) fn call(&mut self, id: ApiId, api: &Api, row: &Row<'_>, host: Option<HostMemory>) {
         if row.parent().is_some() {
             return;
         }
-        if api.effect == Effect::Launch {
-            self.threads.of(row).launch(row);
-        } else if api.effect == Effect::GraphLaunch {
+        if api.effect == Effect::GraphLaunch {
             self.threads.of(row).graph_launch(row);
         } else if api.effect == Effect::Copy {
-            let copy = self.transfers.copy(api, row, host);
+            let copy = self
+                .transfers
+                .copy(self.functions.get(id).is_async, row, host);
             self.threads.of(row).copy(row, copy);
         } else if api.effect == Effect::Wait {
-            let waited = self.threads.of(row).wait(api, row);
+            let waited = self.threads.of(row).wait(self.functions.get(id), row);
             self.syncs.wait(id, row);
             if let Some((copy, rest)) = waited {
                 self.transfers.waited_for(copy, rest);
@@ -90,6 +103,7 @@ impl Collector {
 
     pub(crate) fn finish(self) -> Host {
         let Self {
+            functions: _,
             threads,
             transfers,
             syncs,

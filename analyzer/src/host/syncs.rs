@@ -72,7 +72,7 @@ impl Table {
         Self(Capped::new(ROWS))
     }
 
-    pub(super) fn wait(&mut self, id: ApiId, row: Row<'_>) {
+    pub(super) fn wait(&mut self, id: ApiId, row: &Row<'_>) {
         let key = (row.pid(), row.tid(), id, row.caller());
         let sums = self.0.entry(key, Sums::new);
         sums.waits += 1;

@@ -1,11 +1,12 @@
 //! What each thread does, and what follows what.
 
-use std::collections::HashMap;
-
-use agent_common::{Api, flags};
+use agent_common::flags;
+use agent_common::launch::Dimensions;
+use rustc_hash::FxHashMap;
 use serde::Serialize;
 
 use super::AT_ONCE_NS;
+use super::functions::Function;
 use super::stretch::{Finder, Stretches};
 use super::transfers::{Copied, Direction, Key};
 use crate::histogram::{Histogram, Percentiles, Precision};
@@ -164,7 +165,7 @@ pub struct SmallCopies {
 pub(super) struct Table {
     /// By place.
     threads: Vec<Thread>,
-    places: HashMap<(u32, u32), usize>,
+    places: FxHashMap<(u32, u32), usize>,
     /// Of all threads beyond the limit.
     others: Option<usize>,
     /// The thread of the row before: it often makes the next one, too.
@@ -175,14 +176,14 @@ impl Table {
     pub(super) fn new() -> Self {
         Self {
             threads: Vec::new(),
-            places: HashMap::new(),
+            places: FxHashMap::default(),
             others: None,
             last: None,
         }
     }
 
     #[inline]
-    pub(super) fn of(&mut self, row: Row<'_>) -> &mut Thread {
+    pub(super) fn of(&mut self, row: &Row<'_>) -> &mut Thread {
         let key = (row.pid(), row.tid());
         let place = match self.last {
             Some((last, place)) if last == key => place,
@@ -290,20 +291,20 @@ impl Thread {
         }
     }
 
-    fn seen(&mut self, row: Row<'_>) {
+    fn seen(&mut self, row: &Row<'_>) {
         self.from = self.from.min(row.timestamp());
         self.to = self.to.max(row.end());
     }
 
     #[inline]
-    pub(super) fn launch(&mut self, row: Row<'_>) {
+    pub(super) fn launch(&mut self, row: &Row<'_>, shape: Option<Dimensions>) {
         if row.flags() & flags::CAPTURED != 0 {
             return;
         }
         self.seen(row);
         let entered = row.timestamp();
         self.launches += 1;
-        if let Some(shape) = row.dimensions() {
+        if let Some(shape) = shape {
             let [x, y, z] = shape.grid.map(u64::from);
             self.grids += 1;
             let blocks = x.saturating_mul(y).saturating_mul(z);
@@ -324,7 +325,7 @@ impl Thread {
         self.since_small_copy += 1;
     }
 
-    pub(super) fn graph_launch(&mut self, row: Row<'_>) {
+    pub(super) fn graph_launch(&mut self, row: &Row<'_>) {
         self.seen(row);
         self.graph_launches += 1;
         self.back_to_back.close();
@@ -333,7 +334,7 @@ impl Thread {
         self.since_small_copy += 1;
     }
 
-    pub(super) fn copy(&mut self, row: Row<'_>, copy: Copied) {
+    pub(super) fn copy(&mut self, row: &Row<'_>, copy: Copied) {
         self.seen(row);
         let Copied { key, bytes, failed } = copy;
         if failed {
@@ -372,12 +373,15 @@ impl Thread {
 
     /// A wait; the copies that it came right after, if it waited for their stream, and the ns
     /// from their first entry to its end.
-    pub(super) fn wait(&mut self, api: &Api, row: Row<'_>) -> Option<(Run, u64)> {
+    pub(super) fn wait(&mut self, function: Function, row: &Row<'_>) -> Option<(Run, u64)> {
         self.seen(row);
         let duration = row.duration()?;
         let since = std::mem::take(&mut self.since_wait);
-        let for_event = api.name.contains("EventSynchronize");
-        let for_stream = api.name.contains("StreamSynchronize");
+        let Function {
+            is_async: _,
+            waits_for_event: for_event,
+            waits_for_stream: for_stream,
+        } = function;
         let is_about = |stream: Option<u64>| !for_stream || stream == row.stream();
         let copies = since
             .copies

@@ -1,10 +1,10 @@
 //! Copies by process, direction, host memory and timing.
 
-use std::collections::hash_map::DefaultHasher;
-use std::hash::{Hash, Hasher};
+use std::hash::{BuildHasher, Hash};
 
-use agent_common::{Api, flags};
+use agent_common::flags;
 use ledger::HostMemory;
+use rustc_hash::FxBuildHasher;
 use serde::{Serialize, Serializer};
 
 use super::threads::Run;
@@ -97,8 +97,7 @@ pub enum Timing {
 }
 
 impl Timing {
-    fn of(api: &Api, row: Row<'_>, direction: Direction, host: Option<HostMemory>) -> Self {
-        let is_async = api.name.contains("Async");
+    fn of(is_async: bool, row: &Row<'_>, direction: Direction, host: Option<HostMemory>) -> Self {
         if row.flags() & flags::CAPTURED != 0 {
             return Self::Captured;
         }
@@ -255,13 +254,19 @@ impl Table {
         }
     }
 
-    pub(super) fn copy(&mut self, api: &Api, row: Row<'_>, host: Option<HostMemory>) -> Copied {
+    /// A copy, by a function that is asynchronous by its name or not.
+    pub(super) fn copy(
+        &mut self,
+        is_async: bool,
+        row: &Row<'_>,
+        host: Option<HostMemory>,
+    ) -> Copied {
         let direction = Direction::of(row.copy_kind());
         let key = Key {
             pid: row.pid(),
             direction,
             host,
-            timing: Timing::of(api, row, direction, host),
+            timing: Timing::of(is_async, row, direction, host),
         };
         let (entered, duration) = (row.timestamp(), row.duration());
         let failed = row.result().is_some_and(|result| result != 0);
@@ -310,7 +315,7 @@ impl Table {
     }
 
     /// Whether this device memory was copied before, the same way.
-    fn recurs(&mut self, key: Key, row: Row<'_>) -> bool {
+    fn recurs(&mut self, key: Key, row: &Row<'_>) -> bool {
         let address = match key.direction {
             Direction::HostToDevice => row.address(),
             Direction::DeviceToHost => row.source(),
@@ -320,9 +325,7 @@ impl Table {
             | Direction::Unknown => None,
         };
         let Some(address) = address else { return false };
-        let mut hasher = DefaultHasher::new();
-        (key, address).hash(&mut hasher);
-        let hash = hasher.finish() | 1;
+        let hash = FxBuildHasher.hash_one((key, address)) | 1;
         let place = usize::try_from(hash >> 1).unwrap_or(0) % ADDRESSES;
         std::mem::replace(&mut self.addresses[place], hash) == hash
     }

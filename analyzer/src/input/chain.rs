@@ -21,7 +21,7 @@ pub(crate) struct Chain {
     /// Whether the last of them is being written.
     is_live: bool,
     columns: &'static [&'static str],
-    reader: Option<(String, Reader<Box<dyn Read>>)>,
+    reader: Option<(String, Reader<Box<dyn Read + Send>>)>,
     cut: Vec<Cut>,
     notes: Vec<String>,
 }

@@ -6,6 +6,9 @@
 //!                                                          └─ several ─ Merge ─► one recording:
 //!                                      one clock, ids that do not clash, rows in order of time
 //! ```
+//!
+//! All of this is done ahead of whoever looks at the batches, by a thread of its own ([`Ahead`]):
+//! to decompress them takes about as long as to look at them.
 
 mod chain;
 mod folder;
@@ -21,6 +24,7 @@ use std::path::{Path, PathBuf};
 use trace::{End, EventBatch};
 
 use crate::Error;
+use crate::ahead::Ahead;
 use chain::Chain;
 use merge::Merge;
 
@@ -35,10 +39,10 @@ pub(crate) enum Input {
 
 impl Input {
     /// Opens it.
-    pub(crate) fn open(&self) -> Result<Box<dyn Read>, Error> {
+    pub(crate) fn open(&self) -> Result<Box<dyn Read + Send>, Error> {
         Ok(match self {
             Self::File(path) => Box::new(open(path)?),
-            Self::Stdin => Box::new(io::stdin().lock()),
+            Self::Stdin => Box::new(io::stdin()),
         })
     }
 }
@@ -70,12 +74,16 @@ impl fmt::Display for Input {
     }
 }
 
-/// One recording, of whatever it is made: its batches in order.
+/// One recording, of whatever it is made: its batches in order, read ahead.
 #[derive(Debug)]
-pub(crate) enum Recording {
-    /// As it is.
+pub(crate) struct Recording(Ahead<Batches>);
+
+/// Its batches, read when they are asked for.
+#[derive(Debug)]
+enum Batches {
+    /// As they are.
     One(Box<Chain>),
-    /// Several, as one.
+    /// Of several recordings, as of one.
     Several(Box<Merge>),
 }
 
@@ -105,6 +113,26 @@ impl Recording {
     /// Opens what `paths` name, for the rows' `columns`: files, folders of rolling recordings,
     /// and `-` for standard input.
     pub(crate) fn open(paths: &[PathBuf], columns: &'static [&'static str]) -> Result<Self, Error> {
+        let batches = Batches::open(paths, columns)?;
+        Ahead::start("reader", batches).map(Self)
+    }
+
+    /// How it ended; complete when all batches were taken.
+    pub(crate) fn ended(self) -> Ended {
+        self.0.into_inner().ended()
+    }
+}
+
+impl Iterator for Recording {
+    type Item = Result<EventBatch, Error>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.0.next()
+    }
+}
+
+impl Batches {
+    fn open(paths: &[PathBuf], columns: &'static [&'static str]) -> Result<Self, Error> {
         let mut chains = folder::chains(paths, columns)?;
         if chains.len() > 1 {
             return Ok(Self::Several(Box::new(Merge::new(chains)?)));
@@ -114,7 +142,7 @@ impl Recording {
     }
 
     /// How it ended; complete when all batches were taken.
-    pub(crate) fn ended(self) -> Ended {
+    fn ended(self) -> Ended {
         let (cut, notes, is_live) = match self {
             Self::One(chain) => chain.ended(),
             Self::Several(merge) => merge.ended(),
@@ -129,7 +157,7 @@ impl Recording {
     }
 }
 
-impl Iterator for Recording {
+impl Iterator for Batches {
     type Item = Result<EventBatch, Error>;
 
     fn next(&mut self) -> Option<Self::Item> {

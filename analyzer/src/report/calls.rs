@@ -17,8 +17,8 @@ pub(super) struct CallTable {
     functions: Vec<Option<Function>>,
     allocated: Histogram,
     refused: Histogram,
-    /// By place in [`DIRECTIONS`], and what the host's side is.
-    copies: BTreeMap<(usize, Option<HostMemory>), Direction>,
+    /// By place in [`DIRECTIONS`], and in [`HOSTS`].
+    copies: [[Option<Direction>; HOSTS.len()]; DIRECTIONS.len()],
     waits: Capped<u32, Histogram>,
 }
 
@@ -34,6 +34,17 @@ const DIRECTIONS: [Option<&str>; 6] = [
     Some("default"),
     None,
 ];
+
+/// What the host's side of a copy may be, in order.
+const HOSTS: [Option<HostMemory>; HostMemory::ALL.len() + 1] = {
+    let mut hosts = [None; HostMemory::ALL.len() + 1];
+    let mut place = 0;
+    while place < HostMemory::ALL.len() {
+        hosts[place + 1] = Some(HostMemory::ALL[place]);
+        place += 1;
+    }
+    hosts
+};
 
 #[derive(Debug)]
 struct Function {
@@ -59,7 +70,7 @@ impl CallTable {
             functions: ApiId::all().map(|_| None).collect(),
             allocated: Histogram::new(Precision::Fine),
             refused: Histogram::new(Precision::Fine),
-            copies: BTreeMap::new(),
+            copies: Default::default(),
             waits: Capped::new(WAITING),
         }
     }
@@ -69,7 +80,7 @@ impl CallTable {
         &mut self,
         id: ApiId,
         effect: Effect,
-        row: Row<'_>,
+        row: &Row<'_>,
         host: Option<HostMemory>,
     ) {
         let Some(function) = self.functions.get_mut(usize::from(id.0)) else {
@@ -93,10 +104,8 @@ impl CallTable {
                 .copy_kind()
                 .map_or(usize::MAX, usize::from)
                 .min(DIRECTIONS.len() - 1);
-            let direction = self
-                .copies
-                .entry((kind, host))
-                .or_insert_with(Direction::new);
+            let host = host.map_or(0, |host| host as usize + 1);
+            let direction = self.copies[kind][host].get_or_insert_with(Direction::new);
             direction.copies += 1;
             direction.failed += u64::from(failed);
             if let Some(size) = size.filter(|_| !failed) {
@@ -141,9 +150,13 @@ impl CallTable {
             sizes: allocated.distribution(),
             failed_sizes: refused.distribution(),
         };
-        let copies = copies
+        let copies = DIRECTIONS
             .into_iter()
-            .map(|((kind, host), copies)| copies.finish(DIRECTIONS[kind], host))
+            .zip(copies)
+            .flat_map(|(direction, copies)| {
+                let copies = HOSTS.into_iter().zip(copies);
+                copies.filter_map(move |(host, copies)| Some(copies?.finish(direction, host)))
+            })
             .collect();
         let waits = waits
             .into_sorted()
@@ -170,7 +183,7 @@ impl Function {
         }
     }
 
-    fn call(&mut self, row: Row<'_>) {
+    fn call(&mut self, row: &Row<'_>) {
         self.calls += 1;
         self.seen_in_driver += u64::from(row.flags() & flags::DRIVER_SEEN != 0);
         if let Some(result) = row.result() {

@@ -1,14 +1,16 @@
 //! Values by key, for a limited number of keys.
 
-use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::hash::Hash;
+
+use rustc_hash::FxHashMap;
 
 /// Values by key. Keys come from a file: those beyond the limit share one value, so that a
 /// file with a new key in each row does not take all memory.
 #[derive(Debug)]
 pub(crate) struct Capped<K, V> {
-    values: HashMap<K, V>,
+    /// Not many: a file that makes them collide gains little.
+    values: FxHashMap<K, V>,
     limit: usize,
     others: Option<V>,
 }
@@ -17,7 +19,7 @@ impl<K: Eq + Hash + Ord, V> Capped<K, V> {
     /// For at most `limit` keys.
     pub(crate) fn new(limit: usize) -> Self {
         Self {
-            values: HashMap::new(),
+            values: FxHashMap::default(),
             limit,
             others: None,
         }

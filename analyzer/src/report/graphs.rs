@@ -39,7 +39,7 @@ impl Graphs {
 
     /// Takes in a row that tells of a graph; what is known of it, where the call made it ready to
     /// launch.
-    pub(crate) fn call(&mut self, effect: Effect, row: Row<'_>) -> Option<Graph> {
+    pub(crate) fn call(&mut self, effect: Effect, row: &Row<'_>) -> Option<Graph> {
         let (pid, handle) = (row.pid(), row.handle());
         if row.result() != Some(0) {
             return None;

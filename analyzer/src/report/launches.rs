@@ -3,6 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
+use agent_common::launch::Dimensions;
 use agent_common::{ApiId, Effect, flags};
 use trace::fact;
 
@@ -58,21 +59,19 @@ impl LaunchTable {
         }
     }
 
-    /// Takes in a row of a kernel launch.
-    pub(super) fn launch(&mut self, id: ApiId, row: Row<'_>) {
+    /// Takes in a row of a kernel launch, and its shape.
+    pub(super) fn launch(&mut self, id: ApiId, row: &Row<'_>, shape: Option<Dimensions>) {
         if let Some(function) = self.functions.get_mut(usize::from(id.0)) {
             let captured = row.flags() & flags::CAPTURED != 0;
             if captured {
                 self.graphs.captured(row.pid(), row.tid());
             }
-            function
-                .kernel(row.kernel())
-                .launch(row.dimensions(), captured);
+            function.kernel(row.kernel()).launch(shape, captured);
         }
     }
 
     /// Takes in a row of a graph launch.
-    pub(super) fn graph_launch(&mut self, row: Row<'_>) {
+    pub(super) fn graph_launch(&mut self, row: &Row<'_>) {
         let exec = self.execs.entry((row.pid(), row.handle()), Exec::new);
         exec.launches += 1;
         if let Some(duration) = row.duration() {
@@ -81,7 +80,7 @@ impl LaunchTable {
     }
 
     /// Takes in a row that tells of a graph before it is launched.
-    pub(super) fn graph(&mut self, effect: Effect, row: Row<'_>) {
+    pub(super) fn graph(&mut self, effect: Effect, row: &Row<'_>) {
         if let Some(graph) = self.graphs.call(effect, row) {
             let exec = (row.pid(), row.handle());
             self.execs.entry(exec, Exec::new).graph = graph;

@@ -1,10 +1,12 @@
-//! What a recording says, summed up: [`Report`], made by a [`Collector`] in one pass.
+//! What a recording says, summed up: [`Report`], made by a [`Collector`].
 //!
 //! The structs here are the JSON: field names and types are those of docs/report.md, and
 //! change only with [`SCHEMA`]. A field that the recording does not tell is `None` (null),
 //! never 0.
 
 mod accounts;
+mod bounds;
+mod call_pass;
 mod calls;
 pub(crate) mod capped;
 mod collect;
@@ -13,6 +15,7 @@ mod launches;
 mod left_out;
 mod life;
 mod memory;
+mod memory_pass;
 pub(crate) mod row;
 mod sampled;
 mod shapes;
@@ -566,3 +569,6 @@ fn hex<S: Serializer>(value: &Option<u64>, serializer: S) -> Result<S::Ok, S::Er
         None => serializer.serialize_none(),
     }
 }
+
+#[cfg(test)]
+mod tests;

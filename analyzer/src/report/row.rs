@@ -9,125 +9,148 @@ use trace::{Event, EventBatch, Kind};
 pub(crate) struct Row<'a> {
     batch: &'a EventBatch,
     row: usize,
+    // What is asked for again and again is read once.
+    timestamp: u64,
+    duration: Option<u64>,
+    pid: u32,
+    tid: u32,
+    result: Option<i32>,
+    flags: u32,
 }
 
 impl<'a> Row<'a> {
-    /// One of a batch.
-    pub(crate) const fn of(batch: &'a EventBatch, row: usize) -> Self {
-        Self { batch, row }
-    }
-
     /// All rows of a batch, in order.
     pub(crate) fn all(batch: &'a EventBatch) -> impl Iterator<Item = Self> {
-        (0..batch.len()).map(move |row| Self { batch, row })
+        (0..batch.len()).map(move |row| Self::at(batch, row))
+    }
+
+    /// One row. Panics where the batch has none at this place.
+    #[inline]
+    pub(crate) fn at(batch: &'a EventBatch, row: usize) -> Self {
+        Self {
+            batch,
+            row,
+            timestamp: batch.ts()[row],
+            duration: batch.duration().get(row),
+            pid: batch.pid()[row],
+            tid: batch.tid()[row],
+            result: batch.result().get(row),
+            flags: batch.flags()[row],
+        }
+    }
+
+    /// Its place in the batch.
+    #[inline]
+    pub(crate) fn place(&self) -> usize {
+        self.row
     }
 
     /// All columns.
-    pub(crate) fn event(self) -> Event {
+    pub(crate) fn event(&self) -> Event {
         self.batch.event(self.row)
     }
 
     #[inline]
-    pub(crate) fn timestamp(self) -> u64 {
-        self.batch.ts()[self.row]
+    pub(crate) fn timestamp(&self) -> u64 {
+        self.timestamp
     }
 
     /// The last moment that the row tells of.
     #[inline]
-    pub(crate) fn end(self) -> u64 {
+    pub(crate) fn end(&self) -> u64 {
         self.timestamp()
             .saturating_add(self.duration().unwrap_or(0))
     }
 
     #[inline]
-    pub(crate) fn duration(self) -> Option<u64> {
-        self.batch.duration().get(self.row)
+    pub(crate) fn duration(&self) -> Option<u64> {
+        self.duration
     }
 
     #[inline]
-    pub(crate) fn pid(self) -> u32 {
-        self.batch.pid()[self.row]
+    pub(crate) fn pid(&self) -> u32 {
+        self.pid
     }
 
     #[inline]
-    pub(crate) fn tid(self) -> u32 {
-        self.batch.tid()[self.row]
+    pub(crate) fn tid(&self) -> u32 {
+        self.tid
     }
 
     #[inline]
-    pub(crate) fn parent(self) -> Option<ApiId> {
+    pub(crate) fn parent(&self) -> Option<ApiId> {
         self.batch.parent().get(self.row)
     }
 
     #[inline]
-    pub(crate) fn stream(self) -> Option<u64> {
+    pub(crate) fn stream(&self) -> Option<u64> {
         self.batch.stream().get(self.row)
     }
 
     #[inline]
-    pub(crate) fn caller(self) -> Option<u32> {
+    pub(crate) fn caller(&self) -> Option<u32> {
         self.batch.caller().get(self.row)
     }
 
     #[inline]
-    pub(crate) fn device(self) -> Option<i32> {
+    pub(crate) fn device(&self) -> Option<i32> {
         self.batch.device().get(self.row)
     }
 
     #[inline]
-    pub(crate) fn related(self) -> Option<u64> {
+    pub(crate) fn related(&self) -> Option<u64> {
         self.batch.related().get(self.row)
     }
 
     #[inline]
-    pub(crate) fn count(self) -> Option<u64> {
+    pub(crate) fn count(&self) -> Option<u64> {
         self.batch.count().get(self.row)
     }
 
     #[inline]
-    pub(crate) fn kind(self) -> Option<Kind> {
+    pub(crate) fn kind(&self) -> Option<Kind> {
         self.batch.kind().get(self.row)
     }
 
     #[inline]
-    pub(crate) fn api(self) -> Option<ApiId> {
+    pub(crate) fn api(&self) -> Option<ApiId> {
         self.batch.api().get(self.row)
     }
 
     #[inline]
-    pub(crate) fn result(self) -> Option<i32> {
-        self.batch.result().get(self.row)
+    pub(crate) fn result(&self) -> Option<i32> {
+        self.result
     }
 
     /// Bytes, for all but PyTorch's reports: those are signed.
     #[inline]
-    pub(crate) fn size(self) -> Option<u64> {
+    pub(crate) fn size(&self) -> Option<u64> {
         self.signed_size().map(i64::cast_unsigned)
     }
 
     #[inline]
-    pub(crate) fn signed_size(self) -> Option<i64> {
+    pub(crate) fn signed_size(&self) -> Option<i64> {
         self.batch.size().get(self.row)
     }
 
     #[inline]
-    pub(crate) fn address(self) -> Option<u64> {
+    pub(crate) fn address(&self) -> Option<u64> {
         self.batch.address().get(self.row)
     }
 
     #[inline]
-    pub(crate) fn source(self) -> Option<u64> {
+    pub(crate) fn source(&self) -> Option<u64> {
         self.batch.source().get(self.row)
     }
 
     #[inline]
-    pub(crate) fn copy_kind(self) -> Option<u8> {
+    pub(crate) fn copy_kind(&self) -> Option<u8> {
         self.batch.copy_kind().get(self.row)
     }
 
     #[inline]
-    pub(crate) fn dimensions(self) -> Option<Dimensions> {
-        let Self { batch, row } = self;
+    pub(crate) fn dimensions(&self) -> Option<Dimensions> {
+        let Self { batch, row, .. } = *self;
         Some(Dimensions {
             grid: [
                 batch.grid_x().get(row)?,
@@ -143,21 +166,21 @@ impl<'a> Row<'a> {
     }
 
     #[inline]
-    pub(crate) fn handle(self) -> Option<u64> {
+    pub(crate) fn handle(&self) -> Option<u64> {
         self.batch.handle().get(self.row)
     }
 
     #[inline]
-    pub(crate) fn kernel(self) -> Option<u32> {
+    pub(crate) fn kernel(&self) -> Option<u32> {
         self.batch.kernel().get(self.row)
     }
 
     #[inline]
-    pub(crate) fn flags(self) -> u32 {
-        self.batch.flags()[self.row]
+    pub(crate) fn flags(&self) -> u32 {
+        self.flags
     }
 
-    pub(crate) fn text(self) -> Option<&'a str> {
+    pub(crate) fn text(&self) -> Option<&'a str> {
         self.batch.text().get(self.row)
     }
 }

@@ -2,8 +2,10 @@
 //! time of their own.
 //!
 //! Everything is a ratio, or a number beside its reference, from one run on one machine: absolute
-//! times differ between machines by a factor of ten. The tables go to docs/overhead.md.
+//! times differ between machines by a factor of ten. The tables go to docs/overhead.md, and those
+//! of the analysis to docs/performance.md.
 
+mod analysis;
 mod arrival;
 mod attach;
 mod calls;
@@ -27,7 +29,7 @@ use machine::Processors;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Options {
-    /// Fewer and shorter rounds, for a first look: prints, and leaves docs/overhead.md alone.
+    /// Fewer and shorter rounds, for a first look: prints, and leaves the pages alone.
     #[arg(long)]
     quick: bool,
     /// Only this; may be given several times.
@@ -36,6 +38,9 @@ pub(crate) struct Options {
     /// Measure what lies in dist/, without building anything.
     #[arg(long)]
     no_build: bool,
+    /// `torch/cuda/_memory_viz.py` of an installed PyTorch, to measure `snapshot` beside.
+    #[arg(long, value_name = "FILE")]
+    memory_viz: Option<PathBuf>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -50,6 +55,8 @@ enum Measure {
     Arrival,
     /// How long a command is held while it loads a CUDA library.
     Hold,
+    /// What `report` and `snapshot` take, beside DuckDB, pandas and PyTorch's own viewer.
+    Analysis,
 }
 
 /// What all measures need to know.
@@ -58,6 +65,7 @@ struct Settings {
     processors: Processors,
     /// For recordings.
     folder: PathBuf,
+    memory_viz: Option<PathBuf>,
 }
 
 pub(crate) fn run(options: &Options) -> Result<()> {
@@ -65,6 +73,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
         quick,
         only,
         no_build,
+        memory_viz,
     } = options;
     ensure!(
         command::is_root(),
@@ -74,6 +83,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
         quick: *quick,
         processors: Processors::choose()?,
         folder: layout::target().join("bench"),
+        memory_viz: memory_viz.clone(),
     };
     if !no_build {
         build::run(&build::Options::default())?;
@@ -97,6 +107,17 @@ impl Measure {
             Self::Attach => "attach",
             Self::Arrival => "arrival",
             Self::Hold => "hold",
+            Self::Analysis => "analysis",
+        }
+    }
+
+    /// Where its table is.
+    fn page(self) -> &'static str {
+        match self {
+            Self::Calls | Self::Recording | Self::Attach | Self::Arrival | Self::Hold => {
+                "docs/overhead.md"
+            }
+            Self::Analysis => "docs/performance.md",
         }
     }
 
@@ -109,13 +130,14 @@ impl Measure {
             Self::Attach => attach::run(settings),
             Self::Arrival => arrival::run(settings),
             Self::Hold => hold::run(settings),
+            Self::Analysis => analysis::run(settings),
         })?;
         let text = format!("*{machine}.*\n\n{table}");
         println!("{text}");
         if settings.quick {
             Ok(())
         } else {
-            page::write(self.name(), &text)
+            page::write(self.page(), self.name(), &text)
         }
     }
 }

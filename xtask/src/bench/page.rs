@@ -1,4 +1,4 @@
-//! docs/overhead.md: the parts between markers are written here, the rest by hand.
+//! The pages: the parts between markers are written here, the rest by hand.
 
 use std::fs;
 
@@ -6,21 +6,19 @@ use anyhow::{Context as _, Result};
 
 use crate::{layout, progress::say};
 
-const PAGE: &str = "docs/overhead.md";
-
 /// Puts `text` where the page has the markers of `name`.
-pub(super) fn write(name: &str, text: &str) -> Result<()> {
-    let file = layout::root().join(PAGE);
+pub(super) fn write(page: &str, name: &str, text: &str) -> Result<()> {
+    let file = layout::root().join(page);
     let old = fs::read_to_string(&file).with_context(|| format!("reading {}", file.display()))?;
     let new = replaced(&old, name, text).with_context(|| {
         format!(
-            "{PAGE} has no markers `{}` ... `{}`",
+            "{page} has no markers `{}` ... `{}`",
             begin(name),
             end(name)
         )
     })?;
     fs::write(&file, new).with_context(|| format!("writing {}", file.display()))?;
-    say(format_args!("wrote {name} into {PAGE}"));
+    say(format_args!("wrote {name} into {page}"));
     Ok(())
 }
 
