@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use analyzer::memory::Report;
+use analyzer::{html::MemoryMap, memory::Report};
 
 use super::{live::Live, metrics::Page};
 #[cfg(feature = "tui")]
@@ -34,6 +34,12 @@ impl Figures {
     /// Who holds which memory, now.
     pub(crate) fn memory(&self) -> Report {
         self.live.memory()
+    }
+
+    /// Memory piece by piece, now.
+    pub(super) fn map(&self) -> MemoryMap {
+        let at = crate::session::monotonic();
+        MemoryMap::of(&self.live.collector(), at)
     }
 }
 

@@ -153,7 +153,10 @@ async fn serve(settings: Settings) -> Result<Option<Outcome>, ServeError> {
 
     let (close, closed) = watch::channel(false);
     let mut servers = tokio::spawn(answer(app.clone(), public, private, closed));
-    tracing::info!("metrics on http://{listen}/metrics, the API on http://{admin}/api/v1/");
+    tracing::info!(
+        "metrics on http://{listen}/metrics, the API on http://{admin}/api/v1/, a page for browsers \
+         on http://{admin}/"
+    );
 
     let session = tokio::select! {
         ended = &mut outcome => Some(ended),

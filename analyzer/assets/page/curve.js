@@ -103,8 +103,7 @@ function curveChart(host, drawn, { height = 300 } = {}) {
     const { layers, lines, format } = drawn;
     const series = [{}];
     for (const layer of [...layers].reverse()) {
-      const fill = colour(layer.colour);
-      series.push({ stroke: fill, fill: fill + "b0", width: 1, points: { show: false }, paths: stepped });
+      series.push({ stroke: colour(layer.colour), fill: softened(layer.colour, 0.7), width: 1, points: { show: false }, paths: stepped });
     }
     for (const line of lines) {
       const stroke = colour(line.colour);
@@ -188,7 +187,7 @@ function markList(marks, format) {
   if (marks.length === 0) return null;
   return el("ul", { class: "marks", "aria-label": "Moments", tabindex: marks.length > 6 ? 0 : null }, marks.map((mark) => {
     const look = MARKS[mark.what];
-    return el("li", {}, el("span", { class: "at" }, mark.what === "lost" && mark.until != null ? "" : format(mark.x)),
+    return el("li", {}, el("span", { class: "at" }, mark.what === "lost" && mark.until != null ? "" : mark.at ?? format(mark.x)),
       el("span", {}, el("span", { class: `symbol ${mark.what}`, title: look.title }, look.symbol), " ", mark.text));
   }));
 }

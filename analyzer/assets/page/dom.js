@@ -62,6 +62,13 @@ function colour(name) {
   return getComputedStyle(document.documentElement).getPropertyValue("--" + name).trim();
 }
 
+// A colour of the style, so much of it over the panel: one that does not shine through.
+function softened(name, part) {
+  const parts = (of) => [1, 3, 5].map((at) => parseInt(colour(of).slice(at, at + 2), 16));
+  const below = parts("panel");
+  return `rgb(${parts(name).map((value, n) => Math.round(value * part + below[n] * (1 - part))).join(", ")})`;
+}
+
 // Calls `draw` when colours change, which canvases do not notice.
 function onColours(draw) {
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", draw);

@@ -146,20 +146,7 @@ function memoryMap(host, map, view = { order: "size", shown: BAR_ROWS }) {
     }, `Show ${count(hidden)} more`)));
   }
 
-  // All of it on one scale, the largest first.
-  const largest = [...bars].sort((a, b) => (b.size ?? 0) - (a.size ?? 0));
-  const scaleBar = el("div", { class: "scale", role: "img", "aria-label": `${counted(bars.length, "piece")} of ${bytes(total)} in all, to scale` },
-    largest.slice(0, 300).map((bar) => {
-      const live = bar.segment ? (100 * bar.segment.allocated) / Math.max(1, bar.size) : 100;
-      const fill = `var(--kind-${bar.kind})`;
-      return el("span", {
-        title: whole(bar),
-        style: { flex: `${(bar.size ?? 0) / Math.max(1, total)} 1 0`, background: `linear-gradient(to right, ${fill} ${live}%, var(--free) ${live}%)` },
-        onpointermove: () => tellPiece(bar, { whole: true }),
-        onpointerleave: () => tellPiece(bar, null),
-      });
-    }),
-    rest > 0 && el("span", { title: `smaller pieces: ${bytes(rest)}`, style: { flex: `${rest / total} 1 0`, background: "var(--reserved)" } }));
+  const band = scaleBand(bars, rest, total, (bar) => tellPiece(bar, bar && { whole: true }));
 
   const kinds = [...new Set(bars.map((bar) => bar.kind))];
   replace(host,
@@ -168,10 +155,54 @@ function memoryMap(host, map, view = { order: "size", shown: BAR_ROWS }) {
       bars.some((bar) => bar.segment) && el("span", { class: "key" }, el("span", { class: "swatch", style: { background: "var(--free)", outline: "1px solid var(--line)" } }), "free in a segment"),
       bars.some((bar) => bar.segment?.cells.some((cell) => cell.pending)) && el("span", { class: "key" }, el("span", { class: "swatch", style: { background: "var(--warning)" } }), "waits for another stream"),
       el("span", { class: "tools", style: { marginLeft: "auto" } }, order_by)),
-    scaleBar, rows,
+    band,
+    el("p", { class: "faint note" }, "The band is to scale. Below, each bar is one piece from its first byte to its last, whatever its size."),
+    rows,
     map.rest.length > 0 && el("p", { class: "faint more" },
       `Not shown one by one: ${map.rest.slice(0, 4).map((each) => `${counted(each.pieces, `smaller ${words(each.kind)} piece`)} of ${fileName(of(each.holder)) ?? "an unknown holder"} (${bytes(each.bytes)})`).join("; ")}${map.rest.length > 4 ? `; and ${counted(map.rest.length - 4, "more group")}` : ""}.`),
     readout);
   list();
   tellPiece(null, null);
+}
+
+// All pieces on one scale, the largest first; what is free in a segment stays empty.
+function scaleBand(bars, rest, total, tell) {
+  const largest = [...bars].sort((a, b) => (b.size ?? 0) - (a.size ?? 0));
+  const canvas = el("canvas", { class: "band", tabindex: 0, role: "img", "aria-label": `${counted(bars.length, "piece")} of ${bytes(total)} in all, to scale` });
+  const scale = () => canvas.clientWidth / Math.max(1, total);
+  const draw = () => {
+    const [width, height] = [canvas.clientWidth, canvas.clientHeight];
+    if (!width) return;
+    canvas.width = width * devicePixelRatio;
+    canvas.height = height * devicePixelRatio;
+    const ctx = canvas.getContext("2d");
+    ctx.scale(devicePixelRatio, devicePixelRatio);
+    ctx.fillStyle = colour("free");
+    ctx.fillRect(0, 0, width, height);
+    let at = 0;
+    for (const bar of largest) {
+      const live = bar.segment ? bar.segment.allocated : bar.size ?? 0;
+      ctx.fillStyle = colour("kind-" + bar.kind);
+      ctx.fillRect(at * scale(), 0, live * scale(), height);
+      at += bar.size ?? 0;
+      if ((bar.size ?? 0) * scale() > 4) {
+        ctx.fillStyle = colour("panel");
+        ctx.fillRect(at * scale() - 1, 0, 1, height);
+      }
+    }
+    ctx.fillStyle = colour("reserved");
+    ctx.fillRect(at * scale(), 0, rest * scale(), height);
+  };
+  steps(canvas, {
+    length: () => largest.length,
+    at: (event) => {
+      let offset = event.offsetX / scale();
+      const found = largest.findIndex((bar) => (offset -= bar.size ?? 0) < 0);
+      return found < 0 ? null : found;
+    },
+    show: (place) => tell(place == null ? null : largest[place]),
+  });
+  onWidth(canvas, draw);
+  onColours(draw);
+  return canvas;
 }

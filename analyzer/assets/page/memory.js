@@ -24,7 +24,7 @@ function curveOf(curve, marks, start) {
     lines,
     peak,
     marks: marks.filter((mark) => mark.pid == null || mark.pid === curve.pid)
-      .map((mark) => ({ ...mark, x: seconds(mark.at_ns), until: mark.until_ns == null ? null : seconds(mark.until_ns) }))
+      .map((mark) => ({ ...mark, at: since(mark.at_ns, start), x: seconds(mark.at_ns), until: mark.until_ns == null ? null : seconds(mark.until_ns) }))
       .sort((a, b) => a.x - b.x),
     format: (value, is_short) => (is_short ? durationBound(value * 1e9) : `${value.toFixed(6)} s`),
     legend: `most in each ${duration(curve.step)}:`,

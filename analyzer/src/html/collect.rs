@@ -263,7 +263,7 @@ impl Collector {
     pub(crate) fn finish(mut self) -> Supplement {
         let start = self.start.unwrap_or(0);
         let end = self.end.unwrap_or(start);
-        let at = self.at.map(|at| at.after(start)).unwrap_or(end);
+        let at = self.at.map_or(end, |at| at.after(start));
         let ran_out: Vec<_> = self
             .ledger
             .live()

@@ -327,14 +327,14 @@ pub(super) fn whose(process: &Process, device: Option<i32>) -> Whose {
 mod tests {
     use super::*;
 
-    fn state(live: u64) -> Option<State> {
+    fn state(live: u64) -> State {
         let mut kinds = [0; KINDS];
         kinds[0] = live;
-        Some(State {
+        State {
             live: Some(live),
             kinds,
             torch: None,
-        })
+        }
     }
 
     fn finish(mut line: Line, end: u64) -> Curve {
@@ -351,9 +351,9 @@ mod tests {
     #[test]
     fn a_bin_has_what_was_before_the_change_and_after() {
         let mut line = Line::new();
-        line.set(2 * STEP, state(5));
-        line.set(4 * STEP + 1, state(90));
-        line.set(4 * STEP + 2, state(7));
+        line.set(2 * STEP, Some(state(5)));
+        line.set(4 * STEP + 1, Some(state(90)));
+        line.set(4 * STEP + 2, Some(state(7)));
         line.set(6 * STEP, None);
         let curve = finish(line, 7 * STEP);
         let live = curve.live.expect("live bytes");
@@ -377,7 +377,7 @@ mod tests {
                 888_888 => 1,
                 _ => 1000 + n % 7,
             };
-            line.set(n * STEP / 3, state(live));
+            line.set(n * STEP / 3, Some(state(live)));
         }
         let curve = finish(line, 400_000 * STEP);
         let live = curve.live.expect("live bytes");

@@ -15,14 +15,14 @@ const MAPS: usize = 24;
 
 /// Memory piece by piece, now. The JSON is described in docs/serve.md.
 #[derive(Clone, Debug, Serialize)]
-pub struct Maps {
+pub struct MemoryMap {
     schema: &'static str,
     at_ns: u64,
     maps: Vec<Map>,
     maps_left_out: u64,
 }
 
-impl Maps {
+impl MemoryMap {
     /// Of what a collector knows at `now`, ns of `CLOCK_MONOTONIC`.
     pub fn of(collector: &Collector, now: u64) -> Self {
         let callers: BTreeMap<u32, String> = collector

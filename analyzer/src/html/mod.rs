@@ -21,7 +21,7 @@ mod supplement;
 
 pub(crate) use collect::Collector;
 pub use frame::Frame;
-pub use live::Maps;
+pub use live::MemoryMap;
 pub(crate) use page::Page;
 pub(crate) use snapshot::supplement as of_snapshot;
 pub(crate) use supplement::Supplement;

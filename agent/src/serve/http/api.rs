@@ -28,6 +28,7 @@ pub(super) fn router() -> Router<App> {
     Router::new()
         .route("/api/v1/memory", get(memory))
         .route("/api/v1/metrics", get(metrics))
+        .route("/api/v1/map", get(map))
         .route("/api/v1/record", get(record))
         .route("/api/v1/probes", get(probes))
         .route("/api/v1/probes/off", put(probes_off))
@@ -36,6 +37,11 @@ pub(super) fn router() -> Router<App> {
 
 async fn memory(State(app): State<App>) -> Response {
     document(app, Figures::memory).await
+}
+
+/// The same, piece by piece.
+async fn map(State(app): State<App>) -> Response {
+    document(app, Figures::map).await
 }
 
 /// The figures of `/metrics`.

@@ -1,8 +1,9 @@
-//! HTTP: metrics and health for everyone, the API for this pod.
+//! HTTP: metrics and health for everyone, the API and its page for this pod.
 
 mod api;
 mod guard;
 mod listener;
+mod page;
 mod public;
 
 use std::{net::SocketAddr, sync::Arc};
@@ -45,6 +46,7 @@ impl App {
     /// What `--admin` serves.
     pub(super) fn admin(&self) -> Router {
         api::router()
+            .merge(page::router())
             .merge(public::router())
             .layer(axum::middleware::from_fn(guard::check))
             .with_state(self.clone())

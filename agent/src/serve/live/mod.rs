@@ -124,13 +124,17 @@ impl Live {
 
     /// Who holds which memory now.
     pub(super) fn memory(&self) -> Report {
-        let collector: Collector = self.books().memory.collector.clone();
-        let mut report = collector.finish();
+        let mut report = self.collector().finish();
         let losses = self.kernel_side().losses();
         report.recording.lost_memory_records = Some(losses.memory);
         report.recording.lost_torch_reports = Some(losses.torch);
         report.recording.recursion_misses = Some(losses.recursion);
         report
+    }
+
+    /// A copy of what is known of memory now.
+    pub(super) fn collector(&self) -> Collector {
+        self.books().memory.collector.clone()
     }
 
     /// A recording of what comes from now on.

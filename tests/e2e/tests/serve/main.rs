@@ -1,6 +1,7 @@
 //! `cudasnoop serve`: metrics, health and API, beside workloads that know what they did.
 
 mod budget;
+mod live;
 mod metrics;
 mod sidecar;
 mod top;
