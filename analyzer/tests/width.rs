@@ -87,7 +87,7 @@ fn long() -> Sample {
     };
     sample.fact(START, PID, &Fact::Module(module));
     sample.end(START + 100 * SECOND, |account| {
-        account.lost_ring = u64::MAX / 2
+        account.lost_ring = u64::MAX / 2;
     });
     sample
 }

@@ -326,16 +326,6 @@ pub(crate) fn chromium() -> Result<PathBuf> {
     )
 }
 
-/// The packages as pip names them.
-fn packages() -> impl Iterator<Item = String> {
-    PYTHON_PACKAGES
-        .into_iter()
-        .map(|(name, version)| match version {
-            Some(version) => format!("{name}=={version}"),
-            None => name.to_owned(),
-        })
-}
-
 /// Runs an attempt to install something. Where it fails there is another way, or the caller says
 /// what to do, so the failure is only shown.
 fn install(name: &str, commands: Vec<Command>) {

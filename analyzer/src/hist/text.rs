@@ -70,10 +70,8 @@ fn windows(sampled: &Sampled, gaps: u64, page: &mut Page<'_>) -> io::Result<()> 
 }
 
 fn section(quantity: Quantity, groups: &[&Measured], page: &mut Page<'_>) -> io::Result<()> {
-    let mark = match groups.iter().any(|measured| measured.sampled) {
-        true => " (in windows)",
-        false => "",
-    };
+    let is_sampled = groups.iter().any(|measured| measured.sampled);
+    let mark = if is_sampled { " (in windows)" } else { "" };
     page.section(&format!("{}{mark}", quantity.title()))?;
     let value = value(quantity.unit());
     let grouped = groups.iter().any(|measured| measured.group.is_some());

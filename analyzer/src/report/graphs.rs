@@ -23,7 +23,7 @@ pub(crate) struct Graph {
 #[derive(Debug, Default)]
 pub(crate) struct Graphs {
     /// By process id and handle.
-    graphs: BTreeMap<(u32, u64), Graph>,
+    known: BTreeMap<(u32, u64), Graph>,
     /// Launches that went into a graph since the thread's last capture ended, by process and
     /// thread id.
     capturing: BTreeMap<(u32, u32), u64>,
@@ -61,12 +61,12 @@ impl Graphs {
         } else if effect == Effect::GraphInstantiate {
             let graph = row
                 .related()
-                .and_then(|graph| self.graphs.get(&(pid, graph)));
+                .and_then(|graph| self.known.get(&(pid, graph)));
             return Some(graph.copied().unwrap_or_default());
         } else if effect == Effect::GraphDestroy
             && let Some(handle) = handle
         {
-            self.graphs.remove(&(pid, handle));
+            self.known.remove(&(pid, handle));
         }
         None
     }
@@ -78,10 +78,10 @@ impl Graphs {
 
     fn graph_mut(&mut self, pid: u32, handle: Option<u64>) -> Option<&mut Graph> {
         let key = (pid, handle?);
-        if self.graphs.len() >= GRAPHS && !self.graphs.contains_key(&key) {
+        if self.known.len() >= GRAPHS && !self.known.contains_key(&key) {
             self.untold += 1;
             return None;
         }
-        Some(self.graphs.entry(key).or_default())
+        Some(self.known.entry(key).or_default())
     }
 }

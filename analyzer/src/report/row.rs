@@ -8,7 +8,7 @@ use trace::{Event, EventBatch, Kind};
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Row<'a> {
     batch: &'a EventBatch,
-    row: usize,
+    place: usize,
     // What is asked for again and again is read once.
     timestamp: u64,
     duration: Option<u64>,
@@ -26,28 +26,28 @@ impl<'a> Row<'a> {
 
     /// One row. Panics where the batch has none at this place.
     #[inline]
-    pub(crate) fn at(batch: &'a EventBatch, row: usize) -> Self {
+    pub(crate) fn at(batch: &'a EventBatch, place: usize) -> Self {
         Self {
             batch,
-            row,
-            timestamp: batch.ts()[row],
-            duration: batch.duration().get(row),
-            pid: batch.pid()[row],
-            tid: batch.tid()[row],
-            result: batch.result().get(row),
-            flags: batch.flags()[row],
+            place,
+            timestamp: batch.ts()[place],
+            duration: batch.duration().get(place),
+            pid: batch.pid()[place],
+            tid: batch.tid()[place],
+            result: batch.result().get(place),
+            flags: batch.flags()[place],
         }
     }
 
     /// Its place in the batch.
     #[inline]
     pub(crate) fn place(&self) -> usize {
-        self.row
+        self.place
     }
 
     /// All columns.
     pub(crate) fn event(&self) -> Event {
-        self.batch.event(self.row)
+        self.batch.event(self.place)
     }
 
     #[inline]
@@ -79,42 +79,42 @@ impl<'a> Row<'a> {
 
     #[inline]
     pub(crate) fn parent(&self) -> Option<ApiId> {
-        self.batch.parent().get(self.row)
+        self.batch.parent().get(self.place)
     }
 
     #[inline]
     pub(crate) fn stream(&self) -> Option<u64> {
-        self.batch.stream().get(self.row)
+        self.batch.stream().get(self.place)
     }
 
     #[inline]
     pub(crate) fn caller(&self) -> Option<u32> {
-        self.batch.caller().get(self.row)
+        self.batch.caller().get(self.place)
     }
 
     #[inline]
     pub(crate) fn device(&self) -> Option<i32> {
-        self.batch.device().get(self.row)
+        self.batch.device().get(self.place)
     }
 
     #[inline]
     pub(crate) fn related(&self) -> Option<u64> {
-        self.batch.related().get(self.row)
+        self.batch.related().get(self.place)
     }
 
     #[inline]
     pub(crate) fn count(&self) -> Option<u64> {
-        self.batch.count().get(self.row)
+        self.batch.count().get(self.place)
     }
 
     #[inline]
     pub(crate) fn kind(&self) -> Option<Kind> {
-        self.batch.kind().get(self.row)
+        self.batch.kind().get(self.place)
     }
 
     #[inline]
     pub(crate) fn api(&self) -> Option<ApiId> {
-        self.batch.api().get(self.row)
+        self.batch.api().get(self.place)
     }
 
     #[inline]
@@ -130,27 +130,29 @@ impl<'a> Row<'a> {
 
     #[inline]
     pub(crate) fn signed_size(&self) -> Option<i64> {
-        self.batch.size().get(self.row)
+        self.batch.size().get(self.place)
     }
 
     #[inline]
     pub(crate) fn address(&self) -> Option<u64> {
-        self.batch.address().get(self.row)
+        self.batch.address().get(self.place)
     }
 
     #[inline]
     pub(crate) fn source(&self) -> Option<u64> {
-        self.batch.source().get(self.row)
+        self.batch.source().get(self.place)
     }
 
     #[inline]
     pub(crate) fn copy_kind(&self) -> Option<u8> {
-        self.batch.copy_kind().get(self.row)
+        self.batch.copy_kind().get(self.place)
     }
 
     #[inline]
     pub(crate) fn dimensions(&self) -> Option<Dimensions> {
-        let Self { batch, row, .. } = *self;
+        let Self {
+            batch, place: row, ..
+        } = *self;
         Some(Dimensions {
             grid: [
                 batch.grid_x().get(row)?,
@@ -167,12 +169,12 @@ impl<'a> Row<'a> {
 
     #[inline]
     pub(crate) fn handle(&self) -> Option<u64> {
-        self.batch.handle().get(self.row)
+        self.batch.handle().get(self.place)
     }
 
     #[inline]
     pub(crate) fn kernel(&self) -> Option<u32> {
-        self.batch.kernel().get(self.row)
+        self.batch.kernel().get(self.place)
     }
 
     #[inline]
@@ -181,6 +183,6 @@ impl<'a> Row<'a> {
     }
 
     pub(crate) fn text(&self) -> Option<&'a str> {
-        self.batch.text().get(self.row)
+        self.batch.text().get(self.place)
     }
 }

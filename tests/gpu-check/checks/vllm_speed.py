@@ -39,6 +39,8 @@ def compare(bench, name, plan, options):
 
 def measure(bench, name, mode, rounds, repeats, options):
     words = [bench.program, "serve", "--exe", "python*", "--exe", "pt_main_thread", "--listen", "127.0.0.1:0", "--admin", ADMIN]
+    # An engine is up for months, this one for minutes: its idle workers must not wait for one of them.
+    words += ["--idle-after", "10s"]
     messages = bench.artefacts / f"{name.replace(': ', '-')}-serve.txt"
     with open(messages, "w", encoding="utf-8") as stderr:
         serve = process.start([*words, *options], stderr=stderr)
