@@ -42,11 +42,22 @@ pub(super) struct Reading {
     /// Processor time of the agent, s, and its resident memory, bytes.
     pub(super) agent_cpu: f64,
     pub(super) agent_memory: u64,
+    /// `None`: probes may cost what they do.
+    pub(super) budget: Option<Budget>,
     pub(super) kernels: BTreeMap<String, u64>,
     pub(super) functions: BTreeMap<String, Function>,
     pub(super) by_process: BTreeMap<String, Process>,
     pub(super) devices: Vec<Device>,
     pub(super) holders: Vec<Holder>,
+}
+
+/// What probes may cost and do, from 0 to 1 of a thread's time.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Budget {
+    pub(super) allowed: f64,
+    pub(super) overhead: f64,
+    /// The share of time in which launches, copies and waits are traced.
+    pub(super) window: f64,
 }
 
 /// Bytes that were copied.
@@ -121,6 +132,17 @@ pub(super) struct Torch {
     pub(super) reserved: u64,
 }
 
+impl Budget {
+    fn of(page: &Page) -> Option<Self> {
+        let value = |metric| series(page, metric).next().map(number);
+        Some(Self {
+            allowed: value(Metric::OverheadBudget)?,
+            overhead: value(Metric::Overhead)?,
+            window: value(Metric::Window)?,
+        })
+    }
+}
+
 impl Reading {
     pub(super) fn new(page: &Page, memory: Memory) -> Self {
         let mut reading = Self {
@@ -133,6 +155,7 @@ impl Reading {
             processes: sum(page, Metric::Processes),
             agent_cpu: series(page, Metric::OwnCpu).map(number).sum(),
             agent_memory: sum(page, Metric::OwnMemory),
+            budget: Budget::of(page),
             ..Self::default()
         };
         reading.count_calls(page);

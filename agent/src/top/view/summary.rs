@@ -15,7 +15,7 @@ use super::{
 };
 use crate::top::{
     list::Since,
-    reading::{Copied, Reading},
+    reading::{Budget, Copied, Reading},
     state::State,
 };
 
@@ -85,9 +85,10 @@ pub(super) fn figures(
     );
     let [there, elsewhere] = copies(now, since);
     let agent = format!(
-        "{:>12} {:>15}  of a processor; resident memory",
+        "{:>12} {:>15}  {}",
         share(since.share(now.agent_cpu, |before| before.agent_cpu)),
         bytes(now.agent_memory),
+        budget(now),
     );
     let lines = [
         line("Calls", calls),
@@ -101,6 +102,20 @@ pub(super) fn figures(
     for (line, row) in lines.into_iter().zip(area.rows()) {
         line.render(row, buffer);
     }
+}
+
+/// What probes may cost; without a budget, what the figures before it are.
+fn budget(now: &Reading) -> String {
+    let Some(Budget {
+        allowed,
+        overhead,
+        window,
+    }) = now.budget
+    else {
+        return "of a processor; resident memory".to_owned();
+    };
+    let [allowed, overhead, window] = [allowed, overhead, window].map(|part| share(Some(part)));
+    format!("probes cost {overhead} of {allowed}, windows {window}")
 }
 
 /// Two lines.

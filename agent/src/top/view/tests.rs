@@ -10,7 +10,7 @@ use ratatui::{
 };
 
 use super::*;
-use crate::top::reading::{Copied, Device, Function, Holder, HolderKey, Process, Torch};
+use crate::top::reading::{Budget, Copied, Device, Function, Holder, HolderKey, Process, Torch};
 
 const MIB: u64 = 1 << 20;
 
@@ -161,6 +161,25 @@ fn eighty_columns_are_enough() {
     frame.press(KeyCode::Char('h'));
     let drawn = frame.draw(&view(&now, &before));
     assert_frame(&drawn, "help-80x24.txt");
+}
+
+#[test]
+fn a_budget_is_shown() {
+    let (mut now, before) = (reading(10), reading(9));
+    now.budget = Some(Budget {
+        allowed: 0.01,
+        overhead: 0.0123,
+        window: 1.0,
+    });
+    let drawn = Frame::new(80, 24).draw(&view(&now, &before));
+    let line = drawn
+        .lines()
+        .find(|line| line.contains("Agent"))
+        .expect("a line");
+    assert!(
+        line.contains("45.0 MiB  probes cost 1.2 % of 1.0 %, windows 100.0 %"),
+        "{line}"
+    );
 }
 
 #[test]

@@ -149,3 +149,40 @@ fn memory_is_exact_within_a_budget() {
         .expect("they are back");
     sidecar.end(Signal::SIGTERM);
 }
+
+/// Reports that break the budget by themselves are sampled: no block of PyTorch's is claimed any more,
+/// while the segments, which are allocations as others are, stay exact.
+#[test]
+#[expect(clippy::float_cmp, reason = "whole numbers, far below 2^53")]
+fn reports_of_pytorch_that_break_the_budget_are_sampled() {
+    let mut command = workload_command("torch");
+    command.args(["--rounds", "30000"]);
+    let mut step = Step::start(command, "call,exit");
+    let sidecar = Sidecar::start(&["--max-overhead", "0.1%", "-p", &step.pid()]);
+    sidecar.is_traced(&step.pid());
+    step.go();
+    sidecar.says("PyTorch's reports alone cost more than --max-overhead 0.1%");
+    let truth = step.report();
+    let reports = [("library", "torch")];
+    let series = until(|| {
+        let series = sidecar.metrics(Format::OpenMetrics);
+        let live = series.sum("cudasnoop_memory_live_bytes", &[("kind", "device")]);
+        (live == number(&truth["live_bytes"])).then_some(series)
+    })
+    .expect("the segments are known");
+    assert_eq!(series.count("cudasnoop_torch_largest_free_bytes", &[]), 0);
+    assert_eq!(series.count("cudasnoop_api_calls_total", &reports), 0);
+    let estimated = series.sum(LAUNCHES, &reports);
+    let seen = series.sum("cudasnoop_events_total", &[("family", "torch")]);
+    let made: f64 = truth["torch_calls"]
+        .as_object()
+        .expect("functions")
+        .values()
+        .map(number)
+        .sum();
+    assert!(seen > 0.0 && seen < made, "{seen} of {made}");
+    assert!(estimated >= seen, "{estimated} from {seen}");
+    step.go();
+    step.end();
+    sidecar.ends();
+}
