@@ -21,8 +21,8 @@ const EXTENT: u64 = 80;
 fn batch_entry(ctx: &ProbeContext) -> Option<()> {
     let registers = args(ctx);
     let hit = Hit::entry(ctx)?;
-    let three_dimensional = hit.site.shape == Shape::CopyBatch3D as u8;
     calls::enter(ctx, &hit, |words: &mut [u64; MAX_VALUES]| {
+        let three_dimensional = hit.site.shape == Shape::CopyBatch3D as u8;
         let unread = values::at_entry(ctx, hit.site, registers, words);
         let (blocks, count) = (words[0], words[1]);
         match sum(blocks, count, three_dimensional) {

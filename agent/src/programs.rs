@@ -564,3 +564,6 @@ const _: () = {
     is_plain::<Counters>();
     is_plain::<ThreadState>();
 };
+
+#[cfg(test)]
+mod stack;

@@ -8,6 +8,7 @@ mod docs;
 mod doubles;
 mod gpu_check;
 mod image;
+mod kernel;
 mod layout;
 mod lint;
 mod progress;
@@ -45,6 +46,8 @@ enum Verb {
     Image,
     /// Measures what tracing costs, and writes it to docs/overhead.md.
     Bench(bench::Options),
+    /// Records a workload on Debian's Linux 6.1, in an emulated machine.
+    Kernel(kernel::Options),
     /// Writes the generated documentation: docs/probes.md.
     Docs(docs::Options),
 }
@@ -58,6 +61,7 @@ fn main() -> ExitCode {
         Verb::Demo => demo::run(),
         Verb::GpuCheck => gpu_check::run(),
         Verb::Image => image::run(),
+        Verb::Kernel(options) => kernel::run(&options),
         Verb::Bench(options) => bench::run(&options),
         Verb::Docs(options) => docs::run(&options),
     };

@@ -32,6 +32,7 @@ const CHROMIUM_NAMES: [&str; 4] = [
 
 /// Builds the image, and runs it in a pod.
 const CONTAINER_PACKAGES: [&str; 4] = ["buildah", "catatonit", "crun", "podman"];
+const EMULATOR_PACKAGES: [&str; 3] = ["busybox-static", "cpio", "qemu-system-x86"];
 /// What the tests read recordings, exports, metrics, manifests and the dashboard with, besides our
 /// own readers; the last ones of `docs/fleet` and of Perfetto's format, whose versions decide what
 /// is understood.
@@ -324,6 +325,27 @@ pub(crate) fn chromium() -> Result<PathBuf> {
         "Chromium is missing, in which pages are tested. Try again after:\n  \
          apt-get install chromium (as root, on Debian)",
     )
+}
+
+/// What emulates a machine, and what goes into it.
+pub(crate) fn emulator() -> Result<()> {
+    let missing = || {
+        let tools = ["qemu-system-x86_64", "busybox", "cpio"];
+        tools
+            .into_iter()
+            .find(|tool| command::on_path(tool).is_none())
+    };
+    if missing().is_some() && may_use_apt() {
+        install("qemu from Debian", apt(&EMULATOR_PACKAGES));
+    }
+    match missing() {
+        None => Ok(()),
+        Some(tool) => bail!(
+            "{tool} is missing, by which an older kernel is tried. Try again after:\n  apt-get install \
+             {} (as root, on Debian)",
+            EMULATOR_PACKAGES.join(" ")
+        ),
+    }
 }
 
 /// Runs an attempt to install something. Where it fails there is another way, or the caller says
