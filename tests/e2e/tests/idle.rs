@@ -5,7 +5,9 @@ use std::{fs, path::Path, process::Command};
 use e2e::{Recorder, Waiting, assert_accounts, assert_same_calls, dist, events, facts, workload};
 use trace::Fact;
 
-const IDLE: usize = 6;
+/// More than have their probes whatever they do.
+const FIRST: usize = 6;
+const IDLE: usize = 3;
 
 fn waiting(program: &Path, arguments: &[&str]) -> Waiting {
     let mut command = Command::new(program);
@@ -46,9 +48,14 @@ fn probes_of_idle_processes_wait_for_their_first_call() {
     fs::copy(workload("mix"), &program).expect("copied");
     let recorder = Recorder::start(folder.path(), ["--exe", "idle-mix", "--idle-after", "1s"]);
     recorder.says(&["waiting for more"]);
-    // With the first one comes the watch on the driver: whether it called before that is not known.
-    let mut first = waiting(&program, &["--iterations", "10", "--layer", "both"]);
-    traced(&recorder, &mut first);
+    // With the last of these comes the watch on the driver: whether they called before that is not
+    // known.
+    let mut first: Vec<Waiting> = (0..FIRST)
+        .map(|_| waiting(&program, &["--iterations", "10", "--layer", "both"]))
+        .collect();
+    for process in &mut first {
+        traced(&recorder, process);
+    }
     let mut idle: Vec<Waiting> = (0..IDLE)
         .map(|_| {
             waiting(
@@ -67,7 +74,12 @@ fn probes_of_idle_processes_wait_for_their_first_call() {
         idle.iter()
             .all(|process| links(&recorder, process.pid) == 1)
     });
-    assert!(links(&recorder, first.pid) > 1, "it keeps its probes");
+    assert!(
+        first
+            .iter()
+            .all(|process| links(&recorder, process.pid) > 1),
+        "they keep their probes"
+    );
 
     let woken = idle.pop().expect("one of them");
     let pid = woken.pid;
@@ -78,7 +90,9 @@ fn probes_of_idle_processes_wait_for_their_first_call() {
         .expect("calls")
         .remove("cudaSetDevice");
     assert_eq!(begun, Some(3.into()));
-    first.go();
+    for process in first {
+        process.go();
+    }
     let file = recorder.interrupt();
     let mut report = e2e::cudasnoop();
     report

@@ -81,10 +81,12 @@ impl Controller {
         is_watched && age >= self.idle_after && self.started.get(&pid, 0).is_err()
     }
 
-    /// Watches for the first call of a library, where it is a driver; says whether that has just begun.
+    /// Watches for the first call of a library, where it is a driver and there are many processes; says
+    /// whether that has just begun.
     pub(super) fn watch_start(&mut self, found: &Found, scope: Scope) -> bool {
         let identity = found.library.identity();
-        let is_wanted = self.mode == AttachMode::Scoped && scope != Scope::All && is_driver(found);
+        // It is on all processes: neighbours of a few are left alone.
+        let is_wanted = self.has_many() && scope != Scope::All && is_driver(found);
         let Some(offset) = found.library.start.filter(|_| is_wanted) else {
             return false;
         };
