@@ -115,7 +115,7 @@ fn budget(now: &Reading) -> String {
         return "of a processor; resident memory".to_owned();
     };
     let [allowed, overhead, window] = [allowed, overhead, window].map(|part| share(Some(part)));
-    format!("probes cost {overhead} of {allowed}, windows {window}")
+    format!("probes {overhead} of {allowed}, windows {window}")
 }
 
 /// Two lines.

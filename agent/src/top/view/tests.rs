@@ -177,7 +177,7 @@ fn a_budget_is_shown() {
         .find(|line| line.contains("Agent"))
         .expect("a line");
     assert!(
-        line.contains("45.0 MiB  probes cost 1.2 % of 1.0 %, windows 100.0 %"),
+        line.contains("45.0 MiB  probes 1.2 % of 1.0 %, windows 100.0 %"),
         "{line}"
     );
 }
