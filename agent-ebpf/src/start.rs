@@ -2,10 +2,9 @@
 //! no use for them, begins to use CUDA.
 
 use agent_common::RecordKind;
-use aya_ebpf::{helpers::bpf_get_current_pid_tgid, programs::ProbeContext};
+use aya_ebpf::{helpers::bpf_get_current_pid_tgid, macros::uprobe, programs::ProbeContext};
 
 use crate::{
-    calls::entry_programs,
     config,
     hit::{self, is_traced, now},
     ids::Ids,
@@ -14,7 +13,7 @@ use crate::{
 };
 
 #[inline(always)]
-fn start_entry(_ctx: &ProbeContext) -> Option<()> {
+fn start_entry() -> Option<()> {
     let traced = is_traced(hit::tgid(bpf_get_current_pid_tgid()));
     // It may be chosen in a moment.
     if !traced && config::tell_of_starts() == 0 {
@@ -32,4 +31,9 @@ fn start_entry(_ctx: &ProbeContext) -> Option<()> {
     None
 }
 
-entry_programs!(start_entry, start_entry_multi, start_entry_single);
+/// For multi links alone: single uprobes are few, and have no idle ones to spare.
+#[uprobe(multi)]
+pub(crate) fn start_entry_multi(_ctx: ProbeContext) -> u32 {
+    let _ = start_entry();
+    0
+}

@@ -47,15 +47,8 @@ fn on_fork(child: u64) -> Option<()> {
         pid => pid,
     };
     let _ = PROCESSES.insert(&tgid, &(namespace_pid | parent & OWN_LINKS), 0);
-    // SAFETY: the value is copied at once.
-    match unsafe { STARTED.get(&ids.pid) }.copied() {
-        Some(started) => {
-            let _ = STARTED.insert(&namespace_pid, &started, 0);
-        }
-        None => {
-            let _ = STARTED.remove(&namespace_pid);
-        }
-    }
+    // CUDA does not survive a fork: whatever its parent did, the child has not begun.
+    let _ = STARTED.remove(&namespace_pid);
     emit(RecordKind::Fork, &ids, u64::from(namespace_pid));
     None
 }

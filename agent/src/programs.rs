@@ -1,26 +1,23 @@
 //! The eBPF programs: loading them, and the maps they share with us.
 
-use std::{
-    fmt, io,
-    os::{
-        fd::{AsFd, AsRawFd as _},
-        unix::fs::MetadataExt as _,
-    },
-    path::Path,
-    process,
-};
+mod call_program;
+#[cfg(test)]
+mod stack;
+mod state;
 
-use agent_common::{ApiId, Counters, Shape, Site, TASKS, ThreadState};
+use std::{io, os::unix::fs::MetadataExt as _, path::Path, process};
+
 use aya::{
     Ebpf, EbpfLoader,
-    maps::{Array, HashMap, MapData, MapError, PerCpuArray, PerCpuValues, RingBuf},
-    programs::{ProgramError, ProgramFd, RawTracePoint, UProbe},
+    maps::{Array, HashMap, MapData, MapError, PerCpuArray, RingBuf},
+    programs::{ProgramError, RawTracePoint, UProbe},
 };
 use thiserror::Error;
-use zerocopy::FromBytes;
+
+pub use call_program::CallProgram;
+pub use state::{PodSite, State};
 
 use crate::{
-    budget::Hits,
     kernel::{
         AttachMode, Features,
         btf::{BtfError, TaskOffsets},
@@ -190,11 +187,8 @@ impl Programs {
             watches_linker: features.bpf_loop,
         };
         let entries = CallProgram::ALL.map(CallProgram::entry);
-        for name in entries
-            .into_iter()
-            .chain(RETURN_PROGRAMS)
-            .chain([START_PROGRAM])
-        {
+        let start = (mode == AttachMode::Scoped).then_some(START_PROGRAM);
+        for name in entries.into_iter().chain(RETURN_PROGRAMS).chain(start) {
             programs
                 .uprobe(name)?
                 .load()
@@ -353,98 +347,10 @@ impl Programs {
     }
 }
 
-/// From the programs' file descriptors, as /proc shows them.
-fn recursion_misses(programs: impl Iterator<Item = impl AsFd>) -> u64 {
-    programs
-        .filter_map(|fd| {
-            let path = format!("/proc/self/fdinfo/{}", fd.as_fd().as_raw_fd());
-            let info = std::fs::read_to_string(path).ok()?;
-            let line = info
-                .lines()
-                .find_map(|line| line.strip_prefix("recursion_misses:"))?;
-            line.trim().parse::<u64>().ok()
-        })
-        .sum()
-}
-
 fn program_error(name: &str, source: ProgramError) -> LoadError {
     LoadError::Program {
         name: name.to_owned(),
         source,
-    }
-}
-
-/// The programs that calls are caught by.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum CallProgram {
-    /// Nearly all.
-    Call,
-    /// Copies of many blocks.
-    Batch,
-    /// What matters only while a stream is captured.
-    Capture,
-    /// Launches.
-    Launch,
-    /// Kernel lookups.
-    Lookup,
-    /// Kernels that a program makes known.
-    Register,
-    /// PyTorch's reports.
-    Torch,
-}
-
-impl CallProgram {
-    /// All.
-    pub const ALL: [Self; 7] = [
-        Self::Call,
-        Self::Batch,
-        Self::Capture,
-        Self::Launch,
-        Self::Lookup,
-        Self::Register,
-        Self::Torch,
-    ];
-
-    /// The one that serves functions of this shape.
-    pub const fn of(shape: Shape) -> Self {
-        match shape {
-            Shape::Values => Self::Call,
-            Shape::CopyBatch | Shape::CopyBatch3D => Self::Batch,
-            Shape::InCapture => Self::Capture,
-            Shape::LaunchRuntime
-            | Shape::LaunchRuntimeEx
-            | Shape::LaunchDriver
-            | Shape::LaunchDriverEx => Self::Launch,
-            Shape::KernelByName | Shape::KernelFunction | Shape::KernelName => Self::Lookup,
-            Shape::Registration => Self::Register,
-            Shape::TorchReport | Shape::TorchOutOfMemory => Self::Torch,
-        }
-    }
-
-    /// Base name of the program at a call's entry.
-    pub const fn entry(self) -> &'static str {
-        match self {
-            Self::Call => "call_entry",
-            Self::Batch => "batch_entry",
-            Self::Capture => "capture_entry",
-            Self::Launch => "launch_entry",
-            Self::Lookup => "lookup_entry",
-            Self::Register => "register_entry",
-            Self::Torch => "torch_entry",
-        }
-    }
-
-    /// Base name of the program at its return.
-    pub const fn at_return(self) -> &'static str {
-        match self {
-            Self::Lookup => "lookup_return",
-            Self::Call
-            | Self::Batch
-            | Self::Capture
-            | Self::Launch
-            | Self::Register
-            | Self::Torch => "call_return",
-        }
     }
 }
 
@@ -455,115 +361,3 @@ pub const LINKER_PROGRAM: &str = "mapped_entry";
 
 /// Base name of the program on `cuInit`.
 pub const START_PROGRAM: &str = "start_entry";
-
-/// What the kernel counts and what is pending in it.
-pub struct State {
-    counters: PerCpuArray<MapData, PodCounters>,
-    threads: HashMap<MapData, u64, PodThread>,
-    ring: RingFill,
-    programs: Vec<ProgramFd>,
-}
-
-impl fmt::Debug for State {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("State").finish_non_exhaustive()
-    }
-}
-
-impl State {
-    /// A function's counters, all CPUs together.
-    pub fn counters(&self, api: u16) -> Result<Counters, MapError> {
-        let values = self.counters.get(&u32::from(api), 0)?;
-        Ok(values
-            .iter()
-            .fold(Counters::default(), |sum, PodCounters(share)| {
-                sum.plus(*share)
-            }))
-    }
-
-    /// How full the ring buffer is, from 0 to 1.
-    pub fn ring_fill(&self) -> f64 {
-        self.ring.ratio()
-    }
-
-    /// Task records that found the ring full: forks and exits that went unseen.
-    pub fn lost_task_records(&self) -> Result<u64, MapError> {
-        let values = self.counters.get(&u32::from(TASKS.0), 0)?;
-        Ok(values
-            .iter()
-            .map(|PodCounters(share)| share.lost_extra)
-            .sum())
-    }
-
-    /// Probe hits that the kernel did not run a program for, since it ran one already.
-    pub fn recursion_misses(&self) -> u64 {
-        recursion_misses(self.programs.iter().map(ProgramFd::as_fd))
-    }
-
-    /// Hits of the threads that are known, each with the kernel's name of it.
-    pub fn hits(&self) -> impl Iterator<Item = (u64, Hits)> {
-        self.threads.iter().filter_map(|entry| {
-            let (name, PodThread(thread)) = entry.ok()?;
-            let hits = Hits {
-                entries: thread.entries,
-                returns: thread.returns,
-            };
-            Some((name, hits))
-        })
-    }
-
-    /// Forgets all threads, and what was counted for a function.
-    pub(crate) fn forget(&mut self, api: ApiId) -> Result<(), MapError> {
-        let names: Vec<u64> = self.threads.keys().filter_map(Result::ok).collect();
-        for name in names {
-            self.threads.remove(&name)?;
-        }
-        let nothing = self.counters.get(&u32::from(api.0), 0)?;
-        let nothing = nothing.iter().map(|_| PodCounters(Counters::default()));
-        let nothing =
-            PerCpuValues::try_from(nothing.collect::<Vec<_>>()).map_err(MapError::IoError)?;
-        self.counters.set(u32::from(api.0), nothing, 0)
-    }
-
-    /// The threads that are inside a call.
-    pub fn threads(&self) -> Vec<ThreadState> {
-        self.threads
-            .iter()
-            .filter_map(Result::ok)
-            .map(|(_, PodThread(thread))| thread)
-            .filter(|thread| thread.depth != 0)
-            .collect()
-    }
-}
-
-/// [`Site`] as aya moves it.
-#[derive(Clone, Copy, Debug)]
-#[repr(transparent)]
-pub struct PodSite(pub Site);
-
-/// [`Counters`] as aya moves it.
-#[derive(Clone, Copy, Debug)]
-#[repr(transparent)]
-struct PodCounters(Counters);
-
-/// [`ThreadState`] as aya moves it.
-#[derive(Clone, Copy, Debug)]
-#[repr(transparent)]
-struct PodThread(ThreadState);
-
-// SAFETY: plain integers without padding, as `Counters: FromBytes + IntoBytes` proves.
-unsafe impl aya::Pod for PodCounters {}
-// SAFETY: likewise.
-unsafe impl aya::Pod for PodThread {}
-// SAFETY: plain integers; the fields fill the structure, as the assertion below checks.
-unsafe impl aya::Pod for PodSite {}
-
-const _: () = assert!(size_of::<Site>() == 72);
-const fn is_plain<T: FromBytes>() {}
-const _: () = {
-    is_plain::<Counters>();
-    is_plain::<ThreadState>();
-};
-
-#[cfg(test)]
-mod stack;

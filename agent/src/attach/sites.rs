@@ -16,7 +16,8 @@ use crate::{
 pub enum SiteError {
     /// Too many files.
     #[error(
-        "more than {MAX_SITES} different attach points: start cudasnoop anew to trace more builds of CUDA's libraries"
+        "more than {MAX_SITES} different attach points: start cudasnoop anew to trace more builds of \
+         CUDA's libraries"
     )]
     Full,
     /// The map refused.

@@ -27,7 +27,7 @@ export LD_LIBRARY_PATH=/opt/fake-cuda NO_COLOR=1
 echo '=== release'; uname -r
 echo '=== doctor'; /opt/cudasnoop doctor
 echo '=== record'
-/opt/cudasnoop record -o /tmp/run.arrows -- /opt/workload --iterations 20 --layer both > /tmp/truth
+/opt/cudasnoop record -o /tmp/run.arrows -- /opt/workload --iterations 20 --layer both --forks 2 > /tmp/truth
 echo '=== truth'; cat /tmp/truth
 echo '=== report'; /opt/cudasnoop report --json /tmp/run.arrows
 echo '=== end'

@@ -35,6 +35,10 @@ impl Controller {
         if self.switch.is_off() {
             return Ok(());
         }
+        if self.may_stay_idle(pid, found) {
+            return Ok(());
+        }
+        self.wake(pid, since);
         let identity = found.library.identity();
         let scope = self.scope(pid);
         let known = match scope {
@@ -47,21 +51,7 @@ impl Controller {
         if known {
             return Ok(());
         }
-        let is_watched_late = self.watch_start(found, scope);
-        if let Some(process) = self
-            .processes
-            .get_mut(&pid)
-            .filter(|process| process.is_idle)
-        {
-            if !is_watched_late {
-                return Ok(());
-            }
-            // Its first call of this driver might be missed.
-            process.is_idle = false;
-            for found in process.found.clone() {
-                self.attach_or_warn(pid, &found, since);
-            }
-        }
+        self.watch_start(found, scope);
         let families = self.families.clone();
         let reduced = self.mode == AttachMode::Single;
         let is_traced = |id: ApiId| {

@@ -10,6 +10,7 @@
 use std::time::{Duration, Instant};
 
 use agent_common::Layer;
+use aya::maps::MapError;
 
 use super::{Controller, Traced, clock};
 use crate::{
@@ -31,17 +32,17 @@ pub(super) struct StartWatch {
 impl Controller {
     /// How long control may wait until it looks for idle processes.
     pub(super) fn idle_wait(&self) -> Option<Duration> {
-        self.has_many().then(|| {
-            (self.looked_for_idle + self.idle_after / 4).saturating_duration_since(Instant::now())
-        })
+        let is_any_idle = || self.processes.values().any(|process| process.is_idle);
+        let due = self.looked_for_idle + self.idle_after / 4;
+        (self.has_many() || is_any_idle()).then(|| due.saturating_duration_since(Instant::now()))
     }
 
+    /// Whether many processes have libraries that links of their own are for.
     fn has_many(&self) -> bool {
-        let own = self
-            .processes
-            .values()
-            .filter(|process| process.has_own_probes());
-        self.mode == AttachMode::Scoped && own.count() > FEW
+        let processes = self.processes.values();
+        let mut own =
+            processes.filter(|process| process.scope != Scope::All && !process.found.is_empty());
+        self.mode == AttachMode::Scoped && own.nth(FEW).is_some()
     }
 
     /// Takes the probes off those that have not begun to use CUDA, if it is time to.
@@ -50,6 +51,20 @@ impl Controller {
             return;
         }
         self.looked_for_idle = Instant::now();
+        // Whose record was lost: the ring was full.
+        let idle = self.processes.iter().filter(|(_, process)| process.is_idle);
+        let begun: Vec<(u32, u64)> = idle
+            .filter_map(|(pid, _)| Some((*pid, self.started.get(pid, 0).ok()?)))
+            .collect();
+        for (pid, timestamp) in begun {
+            self.begins_to_use_cuda(pid, timestamp);
+        }
+        if self.has_many() {
+            self.let_idle_ones_wait();
+        }
+    }
+
+    fn let_idle_ones_wait(&mut self) {
         let idle = self.processes.iter().filter(|(pid, process)| {
             process.has_own_probes() && self.is_known_not_to_use_cuda(**pid, process)
         });
@@ -78,20 +93,20 @@ impl Controller {
             !is_driver(found) || watch.is_some_and(|watch| watch.since < began)
         });
         let age = Duration::from_nanos(clock::monotonic().saturating_sub(began));
-        is_watched && age >= self.idle_after && self.started.get(&pid, 0).is_err()
+        let started = self.started.get(&pid, 0);
+        is_watched && age >= self.idle_after && matches!(started, Err(MapError::KeyNotFound))
     }
 
-    /// Watches for the first call of a library, where it is a driver and there are many processes; says
-    /// whether that has just begun.
-    pub(super) fn watch_start(&mut self, found: &Found, scope: Scope) -> bool {
+    /// Watches for the first call of a library, where it is a driver and there are many processes.
+    pub(super) fn watch_start(&mut self, found: &Found, scope: Scope) {
         let identity = found.library.identity();
         // It is on all processes: neighbours of a few are left alone.
         let is_wanted = self.has_many() && scope != Scope::All && is_driver(found);
         let Some(offset) = found.library.start.filter(|_| is_wanted) else {
-            return false;
+            return;
         };
         if self.start_watches.contains_key(&identity) {
-            return false;
+            return;
         }
         let path = found.library.file.attach_path();
         match Links::attach_start(&mut self.programs, offset, &path) {
@@ -99,28 +114,41 @@ impl Controller {
                 let since = clock::monotonic();
                 self.start_watches
                     .insert(identity, StartWatch { links, since });
-                true
             }
-            Err(error) => {
-                tracing::debug!("{error}: idle processes keep their probes");
-                false
-            }
+            Err(error) => tracing::debug!("{error}: idle processes keep their probes"),
+        }
+    }
+
+    /// Whether an idle process can go without probes on a library that it has mapped: its first call
+    /// of a driver must be seen, and other libraries do nothing before that.
+    pub(super) fn may_stay_idle(&self, pid: u32, found: &Found) -> bool {
+        let is_seen = || self.start_watches.contains_key(&found.library.identity());
+        let process = self.processes.get(&pid);
+        process.is_some_and(|process| process.is_idle) && (!is_driver(found) || is_seen())
+    }
+
+    /// An idle process gets its probes back: it maps a driver whose first call might be missed.
+    pub(super) fn wake(&mut self, pid: u32, since: Option<u64>) {
+        let process = self.processes.get_mut(&pid);
+        let Some(process) = process.filter(|process| process.is_idle) else {
+            return;
+        };
+        process.is_idle = false;
+        for found in process.found.clone() {
+            self.attach_or_warn(pid, &found, since);
         }
     }
 
     /// An idle process uses CUDA, since `timestamp`.
     pub(super) fn begins_to_use_cuda(&mut self, pid: u32, timestamp: u64) {
-        let Some(process) = self
+        if !self
             .processes
-            .get_mut(&pid)
-            .filter(|process| process.is_idle)
-        else {
+            .get(&pid)
+            .is_some_and(|process| process.is_idle)
+        {
             return;
-        };
-        process.is_idle = false;
-        for found in process.found.clone() {
-            self.attach_or_warn(pid, &found, None);
         }
+        self.wake(pid, None);
         let reason = "it was idle, and began to use CUDA: until it had its probes back";
         self.gap(pid, reason, timestamp);
     }

@@ -66,6 +66,10 @@ impl Controller {
             );
         }
         let links = self.take_links();
+        // Nobody sees now who begins to use CUDA.
+        for process in self.processes.values_mut() {
+            process.is_idle = false;
+        }
         let files = links.len();
         Links::detach_all(links);
         tracing::warn!(

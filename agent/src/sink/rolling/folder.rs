@@ -239,6 +239,7 @@ impl Folder {
 fn on_disk(bytes: u64) -> u64 {
     bytes.div_ceil(BLOCK).saturating_mul(BLOCK)
 }
+
 /// Locks the folder. A reader who wants to know whether somebody writes there holds the lock for a
 /// moment, too.
 fn try_lock(folder: &File) -> Result<(), TryLockError> {
