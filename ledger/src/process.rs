@@ -86,7 +86,10 @@ pub struct Counters {
     pub captured_frees: u64,
     /// Memory that found no place in the ledger: in no total.
     pub untracked: Tally,
-    /// Reservations, mappings, pools, graphs and contexts that found none.
+    /// Reservations, mappings and handles of physical memory that found none.
+    #[serde(default)]
+    pub untracked_mappings: u64,
+    /// Pools, graphs and contexts that found none.
     pub untracked_objects: u64,
     /// Events that make no sense: a size or device that cannot be.
     pub malformed: u64,

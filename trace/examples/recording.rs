@@ -67,12 +67,7 @@ fn beginning(now: u64, kernels: u32) -> Vec<Fact> {
             .map(str::to_owned)
             .to_vec(),
         ring_bytes: 64 << 20,
-        launch_returns: false,
-        max_overhead: None,
-        command: None,
-        pod: None,
-        boot_id: None,
-        pid_namespace: None,
+        ..Settings::default()
     };
     let clock = Clock {
         monotonic: now,
@@ -88,10 +83,7 @@ fn beginning(now: u64, kernels: u32) -> Vec<Fact> {
         title: "python3".to_owned(),
         command: "python3 -m program".to_owned(),
         from_start: true,
-        visible_devices: None,
-        container: None,
-        pod_uid: None,
-        entry_only: None,
+        ..Process::default()
     };
     let callers = (0..).zip(CALLERS).map(|(id, module)| {
         Fact::Caller(Caller {

@@ -76,7 +76,7 @@ impl Fact {
 }
 
 /// A traced process.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Process {
     /// Process id in the recorder's pid namespace.
     pub pid: u32,
@@ -189,7 +189,7 @@ pub struct Gap {
 }
 
 /// How the recorder was set.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Settings {
     /// cudasnoop's version.
     pub version: String,

@@ -24,7 +24,7 @@ impl Process {
         };
         self.close_lost(range);
         if !self.has_room() {
-            return self.counters.untracked_objects += 1;
+            return self.counters.untracked_mappings += 1;
         }
         self.vmm.reservations.insert(Reservation {
             range,
@@ -189,7 +189,7 @@ impl Process {
         if self.vmm.by_handle.get(&handle) != Some(&id) {
             self.close_lost_handle(handle);
             if self.vmm.by_handle.len() >= self.limits.blocks_per_process {
-                return self.counters.untracked_objects += 1;
+                return self.counters.untracked_mappings += 1;
             }
             self.vmm.by_handle.insert(handle, id);
         }
@@ -208,7 +208,7 @@ impl Process {
             self.settle(taken, |ended| &mut ended.lost_free);
         }
         if !self.has_room() {
-            return self.counters.untracked_objects += 1;
+            return self.counters.untracked_mappings += 1;
         }
         let physical = event
             .handle

@@ -141,17 +141,9 @@ impl Program {
         driver::select(0);
         let process = Fact::Process(fact::Process {
             pid: PID,
-            namespace_pid: 1,
             start_time: 77,
-            parent: 1,
-            exe: "/usr/bin/program".to_owned(),
-            title: String::new(),
-            command: String::new(),
             from_start: true,
-            visible_devices: None,
-            container: None,
-            pod_uid: None,
-            entry_only: None,
+            ..fact::Process::default()
         });
         program.push(Event {
             kind: Kind::Fact,

@@ -1,4 +1,5 @@
-//! A made-up program, whose calls are recorded: 100,000 a second, from four threads.
+//! A made-up program, whose calls are recorded: about 100,000 a second, from four threads. A thread
+//! that is in a call makes no other.
 #![allow(dead_code, reason = "each example uses its part")]
 
 use agent_common::{ApiId, flags, launch::Dimensions};
@@ -6,6 +7,8 @@ use trace::{Event, Kind};
 
 /// The program.
 pub(crate) const PID: u32 = 4_242;
+
+const THREADS: usize = 4;
 
 /// Files that call: what [`Event::caller`] stands for.
 pub(crate) const CALLERS: [&str; 5] = [
@@ -94,7 +97,10 @@ pub(crate) struct Program {
     order: Order,
     mix: Mix,
     random: Random,
+    /// When the last call was entered, ns.
     now: u64,
+    /// When the last call of each thread returned, or will.
+    returns_at: [u64; THREADS],
     /// The calls of the loop.
     calls: Vec<Call>,
     next_call: usize,
@@ -139,6 +145,7 @@ impl Program {
             mix,
             random,
             now: 86_400_000_000_000,
+            returns_at: [0; THREADS],
             calls,
             next_call: 0,
             live: vec![false; BLOCKS],
@@ -159,7 +166,6 @@ impl Program {
         if let Some(freed) = self.freed.take() {
             return freed;
         }
-        self.now += 5_000 + self.random.below(10_000);
         let is_in_loop = match self.order {
             Order::Loop => self.random.below(50) > 0,
             Order::Random => false,
@@ -170,17 +176,23 @@ impl Program {
         } else {
             (
                 Call::random(&mut self.random, self.mix),
-                u32::try_from(self.random.below(4)).expect("small"),
+                self.random.index(THREADS),
             )
         };
-        let event = Event {
-            timestamp: self.now,
-            pid: PID,
-            tid: PID + thread * 3,
-            device: Some(0),
-            ..Event::default()
-        };
-        self.make(call, event)
+        self.now = self.now.max(self.returns_at[thread]) + 3_000 + self.random.below(8_000);
+        let event = self.make(
+            call,
+            Event {
+                timestamp: self.now,
+                pid: PID,
+                tid: PID + 3 * u32::try_from(thread).expect("small"),
+                device: Some(0),
+                ..Event::default()
+            },
+        );
+        let duration = self.freed.as_ref().unwrap_or(&event).duration;
+        self.returns_at[thread] = self.now + duration.unwrap_or(0);
+        event
     }
 
     fn make(&mut self, call: Call, event: Event) -> Event {
@@ -192,7 +204,7 @@ impl Program {
             Call::Wait => Event {
                 api: api("cudaStreamSynchronize"),
                 stream: Some(0),
-                ..self.returned(TORCH, 1_000_000, event)
+                ..self.returned(TORCH, 20_000, event)
             },
         }
     }
@@ -212,7 +224,7 @@ impl Program {
         let index = self.random.index(BLOCKS);
         let address = Some(FIRST_BLOCK + BLOCK_STRIDE * index as u64);
         self.live[index] = !self.live[index];
-        let returned = self.returned(EXTENSION, 60_000, event.clone());
+        let returned = self.returned(EXTENSION, 20_000, event.clone());
         if self.live[index] {
             return Event {
                 api: api("cudaMalloc"),
@@ -242,7 +254,7 @@ impl Program {
                 api: api("cudaHostAlloc"),
                 address: Some(PINNED),
                 size: Some(PINNED_BYTES.cast_signed()),
-                ..self.returned(TORCH, 60_000, event)
+                ..self.returned(TORCH, 20_000, event)
             };
         }
         // Half of it is pinned.
@@ -260,7 +272,7 @@ impl Program {
             size: Some(size.cast_signed()),
             copy_kind: Some(kind),
             stream: Some(0),
-            ..self.returned(TORCH, 20_000, event)
+            ..self.returned(TORCH, 8_000, event)
         }
     }
 
@@ -274,7 +286,7 @@ impl Program {
                 api: api("cudaMalloc"),
                 address: Some(segment),
                 size: Some(SEGMENT.cast_signed()),
-                ..self.returned(TORCH_ALLOCATOR, 60_000, event)
+                ..self.returned(TORCH_ALLOCATOR, 20_000, event)
             };
         }
         let block = &mut self.torch_blocks[index];
