@@ -22,8 +22,8 @@ pub enum Error {
         /// What is wrong with it.
         source: trace::ReadError,
     },
-    /// No thread could be started.
-    #[error("cannot start the thread that reads: {0}; raise the limit of processes (ulimit -u)")]
+    /// A thread that reads, or works on what was read, could not be started.
+    #[error("cannot start a thread: {0}; raise the limit of processes (ulimit -u)")]
     Thread(#[source] io::Error),
     /// A folder could not be listed.
     #[error("cannot read the folder {}: {source}", path.display())]

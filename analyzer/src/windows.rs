@@ -22,6 +22,9 @@ struct Run {
 #[derive(Debug)]
 pub(crate) struct InWindows<T> {
     is_sampled: bool,
+    /// Windows overlap: several recorders tell of theirs, and whose calls one is about is not known.
+    /// Nothing counts any more.
+    is_mixed: bool,
     run: Option<Run>,
     waiting: Vec<Span<T>>,
     outside: u64,
@@ -39,6 +42,7 @@ impl<T> Default for InWindows<T> {
     fn default() -> Self {
         Self {
             is_sampled: false,
+            is_mixed: false,
             run: None,
             waiting: Vec::new(),
             outside: 0,
@@ -52,11 +56,20 @@ impl<T> InWindows<T> {
         self.is_sampled = true;
     }
 
+    /// Whether only what is in a window counts.
+    pub(crate) const fn is_sampled(&self) -> bool {
+        self.is_sampled
+    }
+
     /// Something happened; it comes back if it counts. If not, it may in [`Self::window`].
     #[inline]
     pub(crate) fn add(&mut self, span: Span<T>) -> Option<Span<T>> {
         if !self.is_sampled {
             return Some(span);
+        }
+        if self.is_mixed {
+            self.outside += 1;
+            return None;
         }
         match self.run {
             // Rows of a window may come after its fact.
@@ -80,6 +93,11 @@ impl<T> InWindows<T> {
     pub(crate) fn window(&mut self, window: &fact::Window) -> Vec<Span<T>> {
         self.is_sampled = true;
         let (since, until) = (window.since, window.until.max(window.since));
+        self.is_mixed |= self.run.is_some_and(|run| since < run.until);
+        if self.is_mixed {
+            self.outside += std::mem::take(&mut self.waiting).len() as u64;
+            return Vec::new();
+        }
         let run = match self.run {
             Some(run) if run.until == since => Run { until, ..run },
             last => Run {
@@ -108,10 +126,10 @@ impl<T> InWindows<T> {
         })
     }
 
-    /// How long windows were open in all, ns; `None`: nothing is sampled.
+    /// How long windows were open in all, ns; `None`: nothing is sampled, or windows overlap.
     pub(crate) fn time(&self) -> Option<u64> {
         let time = self.run.map_or(0, Run::time);
-        self.is_sampled.then_some(time)
+        (self.is_sampled && !self.is_mixed).then_some(time)
     }
 
     /// How many things were not in one window, or not known to be.
@@ -170,5 +188,19 @@ mod tests {
         assert_eq!(all.outside(), 4);
         assert!(all.add(span(510, 520)).is_none());
         assert_eq!(all.outside(), 5);
+    }
+
+    #[test]
+    fn nothing_counts_where_windows_of_two_recorders_overlap() {
+        let mut all = InWindows::default();
+        all.sample();
+        assert!(all.add(span(110, 120)).is_none());
+        assert_eq!(all.window(&window(100, 200)).len(), 1);
+        // One recorder's: between two of its windows nothing was seen.
+        assert!(all.add(span(190, 310)).is_none());
+        assert!(all.window(&window(150, 350)).is_empty());
+        assert!(all.window(&window(300, 400)).is_empty());
+        assert!(all.add(span(320, 330)).is_none());
+        assert_eq!((all.outside(), all.time()), (2, None));
     }
 }

@@ -10,7 +10,7 @@ use std::process::{Command, Output, Stdio};
 use sample::{SECOND, START};
 use tempfile::TempDir;
 use trace::fact::Device;
-use trace::{End, Event, Fact, Reader};
+use trace::{End, Event, Fact, Kind, Reader};
 
 fn analyzer() -> Command {
     Command::new(env!("CARGO_BIN_EXE_cudasnoop-analyzer"))
@@ -200,7 +200,8 @@ fn repair_overwrites_nothing_and_leaves_nothing_behind() {
     assert!(!target.exists());
 }
 
-/// Two processes that call two devices by the same ordinal, and hold 1 and 2 blocks of 2 MiB.
+/// Two processes that call two devices by the same ordinal, hold 1 and 2 blocks of 2 MiB, and launch
+/// as many kernels.
 fn two_devices() -> Vec<u8> {
     let mut sample = sample::Sample::new();
     for (n, uuid) in [(1, "GPU-1a000000-0000"), (2, "GPU-1b000000-0000")] {
@@ -214,6 +215,11 @@ fn two_devices() -> Vec<u8> {
                 ..sample::at(pid, 1)
             };
             sample.call("cudaMalloc", 0, 1000, event);
+            let launch = Event {
+                device: Some(0),
+                ..sample::at(pid, 2)
+            };
+            sample.row("cudaLaunchKernel", Kind::Call, launch);
         }
         // The program asks late.
         let device = Device {
@@ -228,20 +234,30 @@ fn two_devices() -> Vec<u8> {
     sample.file()
 }
 
+/// Of a device in `memory`, or of what the driver gave in `fragmentation`.
+fn live_bytes(device: &serde_json::Value) -> Option<u64> {
+    let live = device.get("live_bytes");
+    live.unwrap_or(&device["driver"]["live_bytes"]).as_u64()
+}
+
 #[test]
 fn a_device_may_be_named_by_the_beginning_of_its_uuid() {
     let directory = TempDir::new().expect("a directory");
     let path = file(&directory, "run.arrows", &two_devices());
-    let report = |device: &[&str]| {
+    let json = |command: &str, device: &[&str]| -> serde_json::Value {
         let output = analyzer()
-            .arg("report")
-            .args(["--json", text(&path)])
+            .args([command, "--json", text(&path)])
             .args(device)
             .output()
             .expect("the command runs");
         assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
-        let report: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
-        let calls = report["calls"][0]["calls"].as_u64();
+        serde_json::from_slice(&output.stdout).expect("JSON")
+    };
+    let report = |device: &[&str]| {
+        let report = json("report", device);
+        let mut calls = report["calls"].as_array().expect("calls").iter();
+        let calls = calls.find(|calls| calls["api"] == "cudaMalloc");
+        let calls = calls.and_then(|calls| calls["calls"].as_u64());
         let live = report["memory"][0]["live_bytes"].as_u64();
         let processes = report["memory"].as_array().map(Vec::len);
         (calls, live, processes)
@@ -255,15 +271,33 @@ fn a_device_may_be_named_by_the_beginning_of_its_uuid() {
         report(&["--device", "0"]),
         (Some(3), Some(2 << 20), Some(2))
     );
-    for command in ["memory", "hist", "leaks", "fragmentation", "launches"] {
-        let output = run(&[command, "--device", "GPU-1b", text(&path)]);
-        assert_eq!(
-            output.status.code(),
-            Some(0),
-            "{command}: {}",
-            stderr(&output)
-        );
+    // The second process alone, and its two blocks and launches.
+    let second = |command: &str| json(command, &["--device", "GPU-1b"]);
+    let list = |of: &serde_json::Value| of.as_array().expect("a list").clone();
+    for command in ["memory", "fragmentation"] {
+        let live: Vec<_> = list(&second(command)["processes"])
+            .iter()
+            .flat_map(|process| {
+                let pid = process["pid"].as_u64();
+                list(&process["devices"])
+                    .into_iter()
+                    .map(move |device| (pid, live_bytes(&device)))
+            })
+            .collect();
+        assert_eq!(live, [(Some(5002), Some(4 << 20))], "{command}");
     }
+    let histograms = list(&second("hist")["histograms"]);
+    let mut sizes = histograms.iter();
+    let sizes = sizes.find(|measured| measured["quantity"] == "allocation_bytes");
+    let sizes = sizes.map(|sizes| (sizes["count"].as_u64(), sizes["total"].as_u64()));
+    assert_eq!(sizes, Some((Some(2), Some(4 << 20))));
+    let lines: Vec<_> = list(&second("leaks")["growth"])
+        .iter()
+        .filter(|line| line["sizes_to"].is_null())
+        .map(|line| (line["pid"].as_u64(), line["live_bytes"].as_u64()))
+        .collect();
+    assert_eq!(lines, [(Some(5002), Some(4 << 20))]);
+    assert_eq!(second("launches")["launches"], 2);
     for (device, said) in [
         (
             "GPU-1",

@@ -8,8 +8,8 @@ use analyzer::selection::Selection;
 use analyzer::text::Colour;
 use printed::{as_json, assert_documented, golden};
 use sample::{ENGINE, SECOND, START, Sample, at};
-use trace::fact::Window;
-use trace::{Event, Fact, Reader};
+use trace::fact::{Process, Window};
+use trace::{Event, Fact, Kind, Reader};
 
 /// Numbers that are the same in every run (`SplitMix64`).
 struct Random(u64);
@@ -278,6 +278,27 @@ fn each_json_key_is_documented() {
     assert_documented(&pair(), &["diff.md"]);
 }
 
+const MS: u64 = 1_000_000;
+
+/// `serve` with a budget: windows of 100 ms, each 400 ms.
+const PERIOD: u64 = 400 * MS;
+const OPEN: u64 = 100 * MS;
+
+/// Tells of the windows that were over `now`, ns after the start, and were not told yet.
+fn tell_windows(sample: &mut Sample, told: &mut u64, now: u64) {
+    while *told * PERIOD + OPEN <= now {
+        let since = START + *told * PERIOD;
+        let window = Window {
+            since,
+            until: since + OPEN,
+            families: ["launch", "copy", "sync"].map(str::to_owned).to_vec(),
+            weight: 4.0,
+        };
+        sample.fact(since + OPEN, 0, &Fact::Window(window));
+        *told += 1;
+    }
+}
+
 /// 20 s of a program that copies and waits, `every` ns on average: as `serve` records it with a budget, in windows of
 /// 100 ms each 400 ms, or whole. Its memory calls are recorded all the time.
 fn copies(is_sampled: bool, every: u64, seed: u64) -> Sample {
@@ -285,22 +306,12 @@ fn copies(is_sampled: bool, every: u64, seed: u64) -> Sample {
     let mut sample = Sample::new();
     let budget = is_sampled.then_some(0.01);
     sample.fact(START, 0, &Fact::Settings(sample::settings(budget)));
-    let (ms, mut now, mut told) = (1_000_000, 0, 0);
+    let (mut now, mut told) = (0, 0);
     while now < 20 * SECOND {
-        let window = now / (400 * ms);
-        let is_open = now % (400 * ms) < 100 * ms;
-        if is_sampled && !is_open && told == window {
-            let since = START + window * 400 * ms;
-            let window = Window {
-                since,
-                until: since + 100 * ms,
-                families: ["launch", "copy", "sync"].map(str::to_owned).to_vec(),
-                weight: 4.0,
-            };
-            sample.fact(since + 100 * ms, 0, &Fact::Window(window));
-            told += 1;
+        if is_sampled {
+            tell_windows(&mut sample, &mut told, now);
         }
-        if is_open || !is_sampled {
+        if now % PERIOD < OPEN || !is_sampled {
             let event = Event {
                 timestamp: START + now,
                 size: Some(4096),
@@ -330,10 +341,9 @@ fn rate<'a>(report: &'a Report, api: &str) -> &'a RateChange {
 
 #[test]
 fn what_is_sampled_is_compared_by_the_time_in_windows() {
-    let ms = 1_000_000;
     let mut alarms = Vec::new();
     for seed in 0..20 {
-        let (whole, part) = (copies(false, ms, 2 * seed), copies(true, ms, 2 * seed + 1));
+        let (whole, part) = (copies(false, MS, 2 * seed), copies(true, MS, 2 * seed + 1));
         let report = diff(&whole, &part);
         let copies = rate(&report, "cudaMemcpyAsync");
         assert!(copies.sampled, "{copies:?}");
@@ -342,7 +352,7 @@ fn what_is_sampled_is_compared_by_the_time_in_windows() {
         assert!((0.9..1.1).contains(&ratio), "{copies:?}");
         assert!(!rate(&report, "cudaMemGetInfo").sampled);
         alarms.extend(claims(&report));
-        let slower = diff(&whole, &self::copies(true, 2 * ms, 100 + seed));
+        let slower = diff(&whole, &self::copies(true, 2 * MS, 100 + seed));
         let copies = rate(&slower, "cudaMemcpyAsync");
         assert_eq!(copies.verdict, Verdict::Less, "{copies:?}");
     }
@@ -351,8 +361,7 @@ fn what_is_sampled_is_compared_by_the_time_in_windows() {
 
 #[test]
 fn waits_of_windows_are_not_judged() {
-    let ms = 1_000_000;
-    let report = diff(&copies(false, ms, 1), &copies(true, ms, 2));
+    let report = diff(&copies(false, MS, 1), &copies(true, MS, 2));
     let of = |name| {
         let mut durations = report.durations.iter();
         let found = durations.find(|change| change.subject == Subject::Call { api: name });
@@ -361,7 +370,7 @@ fn waits_of_windows_are_not_judged() {
     let waits = of("cudaStreamSynchronize");
     assert_eq!((waits.verdict, waits.p_value), (Verdict::Unknown, None));
     assert_eq!(of("cudaMemcpyAsync").verdict, Verdict::Same);
-    assert_eq!(report.b.windows_ns, Some(50 * 100 * ms));
+    assert_eq!(report.b.windows_ns, Some(50 * OPEN));
     assert_eq!(report.a.windows_ns, None);
     let page = text(&report);
     assert!(
@@ -371,9 +380,80 @@ fn waits_of_windows_are_not_judged() {
     assert_documented(&report, &["diff.md", "report.md"]);
 }
 
+/// 80 s of a program that waits 60 ms, copies for as long, and so on: as `serve` records it with a
+/// budget, or whole. Most calls are open when their window ends; their rows come when they return.
+fn long_calls(is_sampled: bool, seed: u64) -> Sample {
+    let mut random = Random(seed);
+    let mut sample = Sample::new();
+    let budget = is_sampled.then_some(0.01);
+    sample.fact(START, 0, &Fact::Settings(sample::settings(budget)));
+    let (mut now, mut told) = (0, 0);
+    while now < 80 * SECOND {
+        for api in ["cudaStreamSynchronize", "cudaMemcpy"] {
+            let duration = 60 * MS;
+            let call = Event {
+                timestamp: START + now,
+                ..at(ENGINE, 0)
+            };
+            let is_open = now % PERIOD < OPEN;
+            let is_cut = now % PERIOD + duration >= OPEN;
+            if is_sampled {
+                tell_windows(&mut sample, &mut told, now + duration);
+            }
+            if is_sampled && is_open && is_cut {
+                let duration = Some(duration);
+                sample.row(api, Kind::Abandoned, Event { duration, ..call });
+            } else if is_open || !is_sampled {
+                sample.call(api, 0, duration, call);
+            }
+            now += duration + random.next() % (20 * MS);
+        }
+    }
+    if is_sampled {
+        tell_windows(&mut sample, &mut told, now + PERIOD);
+    }
+    sample.end(START + 80 * SECOND, |_| {});
+    sample
+}
+
+#[test]
+fn calls_that_a_window_cuts_are_in_its_rate_and_have_no_duration() {
+    let report = diff(&long_calls(false, 1), &long_calls(true, 2));
+    for api in ["cudaStreamSynchronize", "cudaMemcpy"] {
+        let change = rate(&report, api);
+        let ratio = change.ratio.expect("in both");
+        // Of those that returned in their window alone it would be 0.4.
+        assert!((0.8..1.25).contains(&ratio), "{change:?}");
+        assert!(!change.verdict.is_claim(), "{change:?}");
+        let mut durations = report.durations.iter();
+        let found = durations.find(|change| change.subject == Subject::Call { api });
+        let found = found.expect("calls");
+        assert!(found.b_count < change.b_calls, "{found:?}");
+        assert_eq!((found.verdict, found.p_value), (Verdict::Unknown, None));
+    }
+    assert_eq!(report.b.outside_windows, 0);
+}
+
 /// A worker, of a title, that holds so many blocks of 4 MiB.
 fn worker(sample: &mut Sample, pid: u32, title: &str, device: i32, blocks: u64) {
     sample.fact(START, pid, &sample::process(pid, title, true));
+    hold(sample, pid, device, blocks);
+}
+
+/// A worker that sees one device, which it calls 0.
+fn worker_that_sees(sample: &mut Sample, pid: u32, visible: &str, blocks: u64) {
+    let Fact::Process(process) = sample::process(pid, "train.py", true) else {
+        unreachable!("a process")
+    };
+    let process = Process {
+        visible_devices: Some(visible.to_owned()),
+        ..process
+    };
+    sample.fact(START, pid, &Fact::Process(process));
+    hold(sample, pid, 0, blocks);
+}
+
+fn hold(sample: &mut Sample, pid: u32, device: i32, blocks: u64) {
     for n in 0..blocks {
         let block = Event {
             address: Some(0x7f00_0000_0000 + (n << 24)),
@@ -431,4 +511,25 @@ fn the_same_process_is_found_in_both() {
         assert!(line.chars().count() <= 80, "{line}");
     }
     assert_documented(&report, &["diff.md", "report.md"]);
+}
+
+#[test]
+fn ranks_are_in_order_of_the_devices_that_they_see() {
+    let (mut before, mut after) = (Sample::new(), Sample::new());
+    // As text, 10 would come before 9.
+    worker_that_sees(&mut before, 5001, "10", 20);
+    worker_that_sees(&mut before, 5002, "9", 10);
+    worker_that_sees(&mut after, 7001, "2", 20);
+    worker_that_sees(&mut after, 7002, "1", 10);
+    for sample in [&mut before, &mut after] {
+        sample.end(START + SECOND, |_| {});
+    }
+    let report = diff(&before, &after);
+    let matched: Vec<_> = report
+        .processes
+        .iter()
+        .map(|process| (process.a_pid, process.b_pid))
+        .collect();
+    let expected = [(Some(5002), Some(7002)), (Some(5001), Some(7001))];
+    assert_eq!(matched, expected);
 }

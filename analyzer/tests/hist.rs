@@ -15,7 +15,7 @@ use analyzer::selection::{Selection, Time};
 use analyzer::text::Colour;
 use printed::{as_json, assert_documented, golden};
 use sample::{ENGINE, SECOND, START, Sample, TRAINER, at};
-use trace::fact::Window;
+use trace::fact::{Settings, Window};
 use trace::{Event, Fact, Kind, Reader};
 
 fn report(sample: &Sample, selection: Selection, by: Option<By>, of: &[Quantity]) -> Report {
@@ -535,6 +535,28 @@ fn no_gap_spans_the_edge_of_a_window() {
 }
 
 #[test]
+fn no_gap_counts_where_windows_of_two_recordings_overlap() {
+    let mut sample = sampled();
+    let launch = |sample: &mut Sample, pid, ms| {
+        sample.row("cudaLaunchKernel", Kind::Call, at(pid, ms));
+    };
+    for ms in [1000, 1001] {
+        launch(&mut sample, ENGINE, ms);
+    }
+    window(&mut sample, 900, 1100);
+    // One recorder's windows end and begin in one of the other's.
+    launch(&mut sample, TRAINER, 1200);
+    launch(&mut sample, ENGINE, 1310);
+    window(&mut sample, 1000, 1350);
+    window(&mut sample, 1300, 1400);
+    sample.end(START + 10 * SECOND, |_| {});
+    let report = all(&sample, None);
+    let gaps = sums(&report, Quantity::LaunchGapNs);
+    assert_eq!(gaps, Some((1, 1_000_000, 1_000_000)));
+    assert_eq!(report.recording.launch_gaps_left_out, 1);
+}
+
+#[test]
 fn calls_of_windows_are_marked_by_their_family() {
     let mut sample = sampled();
     sample.call("cudaMemcpy", 0, 1000, at(ENGINE, 1000));
@@ -611,6 +633,15 @@ fn kernels_of_each_launched_graph_are_counted() {
         sums(&late, Quantity::GraphLaunchKernels).map(|sums| sums.0),
         Some(4)
     );
+    // Where graphs alone are traced, no launch is seen.
+    let mut blind = Sample::new();
+    let settings = Settings {
+        events: vec!["graph".to_owned()],
+        ..Settings::default()
+    };
+    blind.fact(START, 0, &Fact::Settings(settings));
+    graph(&mut blind, 1, 0, 4);
+    assert_eq!(sums(&all(&blind, None), Quantity::GraphLaunchKernels), None);
     // In windows some of its launches may have been missed.
     let mut unknown = sampled();
     graph(&mut unknown, 1, 300, 4);

@@ -41,20 +41,10 @@ impl Thread {
     fn new() -> Self {
         let mut sample = Sample::new();
         let settings = Settings {
-            version: "0.1.0".to_owned(),
-            kernel: "6.18.44".to_owned(),
-            host: "gpu-node-7".to_owned(),
-            attach: "scoped".to_owned(),
             events: ["memory", "launch", "graph", "copy", "sync"]
                 .map(str::to_owned)
                 .to_vec(),
-            ring_bytes: 8 << 20,
-            launch_returns: false,
-            command: None,
-            pod: None,
-            boot_id: None,
-            max_overhead: None,
-            pid_namespace: None,
+            ..Settings::default()
         };
         sample.fact(START, 0, &Fact::Settings(settings));
         sample.fact(

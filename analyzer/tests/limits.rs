@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use analyzer::report::{Collector, Kept, Report};
 use analyzer::selection::Selection;
 use analyzer::text::{self, Colour};
+use ledger::{Ledger, Limits};
 use printed::assert_documented;
 use sample::{ENGINE, SECOND, START, Sample, at, process};
 use trace::fact::{Caller, Kernel};
@@ -233,10 +234,39 @@ fn objects_without_a_place_in_the_ledger() {
         sample.call("cudaMemPoolCreate", 0, 1000, event);
     }
     let found = left_out(sample);
-    assert_eq!(
-        found.get(&Kept::MemoryBlocks).map(|(_, count)| *count),
-        Some(5)
-    );
+    assert_eq!(found.get(&Kept::MemoryObjects), Some(&(8192, 5)));
+    assert_eq!(found.get(&Kept::MemoryBlocks), None);
+}
+
+#[test]
+fn what_a_checkpoint_has_no_place_for_is_none_of_this_recording() {
+    let mut before = Sample::new();
+    for pid in [5000, 5001] {
+        malloc(&mut before, pid, 1, 2 << 20, None);
+    }
+    let mut ledger = Ledger::new(Limits {
+        processes: 1,
+        ..Limits::default()
+    });
+    for event in &before.events {
+        ledger.apply(event);
+    }
+    assert_eq!(ledger.ignored(), 1);
+    let mut sample = Sample::new();
+    for part in ledger.checkpoint() {
+        sample.fact(START, 0, &part);
+    }
+    assert_eq!(left_out(sample), BTreeMap::new());
+}
+
+#[test]
+fn calls_that_did_not_return() {
+    let mut sample = engine();
+    for n in 0..65_536 + 3 {
+        sample.row("cudaStreamSynchronize", Kind::Abandoned, at(ENGINE, n));
+    }
+    let expected = BTreeMap::from([(Kept::AbandonedCalls, (65_536, 3))]);
+    assert_eq!(left_out(sample), expected);
 }
 
 #[test]

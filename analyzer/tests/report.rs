@@ -61,6 +61,80 @@ fn a_recording_that_was_cut_says_so() {
 }
 
 #[test]
+fn a_segment_that_breaks_off_is_told_while_the_recording_goes_on() {
+    let found = |file: &[u8]| -> Vec<String> {
+        let mut reader = Reader::new(file).expect("a recording");
+        let mut collector = Collector::new(Selection::default());
+        for batch in &mut reader {
+            collector.batch(&batch.expect("memory can be read"));
+        }
+        collector.goes_on();
+        let report = collector.finish(reader.end().expect("all was read"));
+        let ids = report.findings.into_iter().map(|finding| finding.id);
+        ids.filter(|id| ["recording.live", "recording.incomplete"].contains(&id.as_str()))
+            .collect()
+    };
+    let mut file = complete().file();
+    assert_eq!(found(&file), ["recording.live"]);
+    // The beginning of another batch stands where the end marker would.
+    file.truncate(file.len() - 8);
+    file.extend_from_within(..100);
+    assert_eq!(found(&file), ["recording.incomplete", "recording.live"]);
+}
+
+#[test]
+fn a_call_whose_window_was_over_is_no_dead_thread() {
+    let mut sample = Sample::new();
+    sample.fact(START, 0, &Fact::Settings(sample::settings(Some(0.01))));
+    let cut = Event {
+        duration: Some(60_000_000),
+        ..at(ENGINE, 1)
+    };
+    sample.row("cudaStreamSynchronize", Kind::Abandoned, cut.clone());
+    let found = |sample: &Sample| {
+        let report = whole(sample);
+        let title = "or the call's window was over";
+        assert!(as_text(&report).contains(title), "{}", as_text(&report));
+        let mut findings = report.findings.iter();
+        let finding = findings.find(|finding| finding.id == "recording.abandoned");
+        let calls = finding.and_then(|finding| finding.numbers["calls"].as_u64());
+        (report.abandoned.len(), calls)
+    };
+    assert_eq!(found(&sample), (1, None));
+    // This one is traced all the time.
+    sample.row("cudaMalloc", Kind::Abandoned, cut);
+    assert_eq!(found(&sample), (2, Some(1)));
+}
+
+#[test]
+fn kernels_of_a_graph_are_unknown_where_launches_were_not_traced() {
+    let kernels = |events: &[&str]| {
+        let mut sample = Sample::new();
+        let settings = fact::Settings {
+            events: events.iter().map(|family| (*family).to_owned()).collect(),
+            ..fact::Settings::default()
+        };
+        sample.fact(START, 0, &Fact::Settings(settings));
+        let (graph, exec) = (Some(1), Some(2));
+        for (api, handle, related) in [
+            ("cudaStreamEndCapture", graph, None),
+            ("cudaGraphInstantiate", exec, graph),
+            ("cudaGraphLaunch", exec, None),
+        ] {
+            let call = Event {
+                handle,
+                related,
+                ..at(ENGINE, 1)
+            };
+            sample.call(api, 0, 1_000, call);
+        }
+        whole(&sample).graph_launches[0].kernels
+    };
+    assert_eq!(kernels(&["graph"]), None);
+    assert_eq!(kernels(&["graph", "launch"]), Some(0));
+}
+
+#[test]
 fn a_segment_is_whole_as_a_segment() {
     let mut sample = Sample::new();
     let segment = fact::Segment {

@@ -123,7 +123,14 @@ impl Collector {
         let (pid, device) = (batch.pid()[row], batch.device().get(row));
         let is_in_window = entered >= self.from && self.to.is_none_or(|to| entered < to);
         let is_selected = self.selection.has_process(pid) && self.selection.has_device(pid, device);
-        if batch.kind().get(row) != Some(Kind::Call) || !is_in_window || !is_selected {
+        let kind = batch.kind().get(row);
+        let is_counted = match kind {
+            Some(Kind::Call) => true,
+            // Its window was over before it returned: it was made in it all the same.
+            Some(Kind::Abandoned) => api.class() == ProbeClass::Hot && self.hot.is_sampled(),
+            Some(Kind::Begin | Kind::InFlight | Kind::Fact) | None => false,
+        };
+        if !is_counted || !is_in_window || !is_selected {
             return;
         }
         let call = Span {
@@ -135,6 +142,9 @@ impl Collector {
             self.called(id, entered - self.from);
         } else if self.hot.add(call).is_some() {
             self.hot(call);
+        }
+        if kind != Some(Kind::Call) {
+            return;
         }
         if let Some(duration) = duration {
             self.took(Subject::Call { api: api.name }, duration);
@@ -163,9 +173,10 @@ impl Collector {
 
     /// A call that may be sampled: what counts then is the time in windows.
     fn hot(&mut self, call: Span<ApiId>) {
-        let offset = match self.hot.time() {
-            Some(_) => self.hot.time_of(call.from),
-            None => call.from - self.from,
+        let offset = if self.hot.is_sampled() {
+            self.hot.time_of(call.from)
+        } else {
+            call.from - self.from
         };
         self.called(call.what, offset);
     }

@@ -285,8 +285,7 @@ fn durations(a: &Collected, b: &Collected) -> Vec<DurationChange> {
         };
         let api = api.and_then(ApiId::api);
         let sampled = api.is_some_and(|api| a.side.samples(api) || b.side.samples(api));
-        // What has not returned when a window ends has no duration: of waits, the longest.
-        let is_cut = sampled && api.is_some_and(|api| api.effect == Effect::Wait);
+        let is_cut = sampled && api.is_some_and(waits);
         let means = |timed: Option<&collect::Timed>| {
             timed.map(|timed| timed.blocks.means()).unwrap_or_default()
         };
@@ -312,6 +311,13 @@ fn durations(a: &Collected, b: &Collected) -> Vec<DurationChange> {
         }
     };
     subjects.into_iter().map(change).collect()
+}
+
+/// Whether calls of this function wait for the device. What has not returned when a window ends has
+/// no duration: of these, the longest.
+fn waits(api: &Api) -> bool {
+    // Of other copies the host waits for the submission alone.
+    api.effect == Effect::Wait || api.effect == Effect::Copy && !api.name.contains("Async")
 }
 
 fn rates(a: &Collected, b: &Collected) -> Vec<RateChange> {

@@ -60,7 +60,7 @@ pub(super) fn changes(reports: [&Report; 2], visible: [&Visible; 2]) -> Vec<Proc
     let mut changes = Vec::new();
     for (_, mut both) in alike {
         for (processes, visible) in both.iter_mut().zip(visible) {
-            processes.sort_by_key(|process| order(process, visible));
+            processes.sort_by_cached_key(|process| Rank::of(process, visible));
         }
         let [ours, theirs] = both;
         for rank in 0..ours.len().max(theirs.len()) {
@@ -81,17 +81,46 @@ pub(super) fn changes(reports: [&Report; 2], visible: [&Visible; 2]) -> Vec<Proc
 
 /// Workers are told apart by the device that they work on, then by when they were started: in
 /// order of their ranks.
-fn order<'a>(process: &Process, visible: &'a Visible) -> (Option<i32>, Option<&'a str>, u64, u32) {
-    let most = process
-        .devices
-        .iter()
-        .max_by_key(|device| device.peak_bytes);
-    let start = process.start_time.unwrap_or(u64::MAX);
-    let visible = visible.get(&(process.pid, start)).map(String::as_str);
-    (
-        most.and_then(|device| device.device),
-        visible,
-        start,
-        process.pid,
-    )
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+struct Rank<'a> {
+    /// The device that holds most, as the process counts.
+    device: Option<i32>,
+    /// `CUDA_VISIBLE_DEVICES`; empty: not known.
+    visible: Vec<Visibility<'a>>,
+    start: u64,
+    pid: u32,
+}
+
+/// An entry of `CUDA_VISIBLE_DEVICES`.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+enum Visibility<'a> {
+    /// An ordinal.
+    Ordinal(u32),
+    /// The beginning of a UUID, or whatever else stands there.
+    Name(&'a str),
+}
+
+impl<'a> Rank<'a> {
+    fn of(process: &Process, visible: &'a Visible) -> Self {
+        let most = process
+            .devices
+            .iter()
+            .max_by_key(|device| device.peak_bytes);
+        let start = process.start_time.unwrap_or(u64::MAX);
+        let visible = visible.get(&(process.pid, start));
+        let entries = visible.into_iter().flat_map(|visible| visible.split(','));
+        Self {
+            device: most.and_then(|device| device.device),
+            visible: entries.map(Visibility::of).collect(),
+            start,
+            pid: process.pid,
+        }
+    }
+}
+
+impl<'a> Visibility<'a> {
+    fn of(entry: &'a str) -> Self {
+        let entry = entry.trim();
+        entry.parse().map_or(Self::Name(entry), Self::Ordinal)
+    }
 }

@@ -94,8 +94,8 @@ fn windows(name: &str, side: &Side, page: &mut Page<'_>) -> io::Result<()> {
     page.paragraph(
         &format!(
             "{name} has {} calls of windows alone ({open} of {}): their rates are those of that \
-             time. How long waits take, and PyTorch's reports where they are sampled, do not \
-             compare.",
+             time. How long waits and synchronous copies take, and PyTorch's reports where they \
+             are sampled, do not compare.",
             sampled.families.join(", "),
             duration(side.length_ns),
         ),

@@ -19,7 +19,7 @@ const RECENT: usize = 16;
 /// Launches likewise.
 const RECENT_LAUNCHES: usize = 8;
 
-/// Most processes that are followed at a time, and most that ended with failures.
+/// Most processes that are followed, ever: those that ended keep their place.
 const PROCESSES: usize = 4096;
 
 /// Most codes that are told apart in a process.

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use agent_common::ApiId;
+
 use super::{Confidence, Evidence, Family, Figures, Finding, Severity};
 use crate::report::{OpenCall, Report};
 use crate::text::{bytes, count, counted, duration};
@@ -19,6 +21,7 @@ pub(super) fn find(figures: Figures<'_>) -> Vec<Finding> {
         hanging(report),
         lost(report),
         unbalanced(report),
+        live(report),
         incomplete(report),
         gaps(report),
         late(report),
@@ -204,27 +207,36 @@ fn unbalanced(report: &Report) -> Option<Finding> {
     })
 }
 
+fn live(report: &Report) -> Option<Finding> {
+    report.recording.live.then(|| Finding {
+        unknowns: vec![
+            "What comes next, and whether anything was lost since the last segment: the accounts \
+             come with its end."
+                .to_owned(),
+        ],
+        ..stated(
+            "live",
+            Severity::Info,
+            "The recording goes on: this is what was written up to now.".to_owned(),
+            "Ask again later; rows reach the disk ten seconds after they happened, at most.",
+        )
+    })
+}
+
 fn incomplete(report: &Report) -> Option<Finding> {
     let recording = &report.recording;
-    if recording.complete || recording.events == 0 && !recording.live {
+    let is_missed = if recording.live {
+        // Of a segment before the one that is being written.
+        recording.truncated
+    } else {
+        !recording.complete && recording.events > 0
+    };
+    if !is_missed {
         return None;
     }
-    if recording.live {
-        return Some(Finding {
-            unknowns: vec![
-                "What comes next, and whether anything was lost since the last segment: the \
-                 accounts come with its end."
-                    .to_owned(),
-            ],
-            ..stated(
-                "live",
-                Severity::Info,
-                "The recording goes on: this is what was written up to now.".to_owned(),
-                "Ask again later; rows reach the disk ten seconds after they happened, at most.",
-            )
-        });
-    }
-    let what = if recording.truncated {
+    let what = if recording.live {
+        "An earlier segment breaks off: what came last in it is missing."
+    } else if recording.truncated {
         "The file breaks off: what came last is missing."
     } else {
         "The recorder was cut off: what came last is missing."
@@ -340,20 +352,28 @@ fn untraced(report: &Report) -> Option<Finding> {
 }
 
 fn abandoned(report: &Report) -> Option<Finding> {
-    if report.abandoned.is_empty() {
+    let sampled = report.recording.sampled.as_ref();
+    // Calls of windows are abandoned when theirs is over: that is no fault of the program.
+    let is_cut = |call: &OpenCall| {
+        let api = call.api.and_then(ApiId::by_name).and_then(ApiId::api);
+        sampled.is_some_and(|sampled| api.is_some_and(|api| sampled.has(api)))
+    };
+    let calls = report.abandoned.iter().filter(|call| !is_cut(call));
+    let calls: Vec<&OpenCall> = calls.collect();
+    if calls.is_empty() {
         return None;
     }
-    let evidence = report.abandoned.iter().take(EVIDENCE);
+    let evidence = calls.iter().take(EVIDENCE);
     Some(Finding {
-        numbers: BTreeMap::from([("calls", report.abandoned.len().into())]),
-        evidence: evidence.map(open).collect(),
+        numbers: BTreeMap::from([("calls", calls.len().into())]),
+        evidence: evidence.map(|call| open(call)).collect(),
         unknowns: vec!["What these calls still did.".to_owned()],
         ..stated(
             "abandoned",
             Severity::Info,
             format!(
                 "{} never returned: the thread died or jumped out.",
-                counted(report.abandoned.len() as u64, "call")
+                counted(calls.len() as u64, "call")
             ),
             "Look whether the process was killed there; an exception that leaves a CUDA call is a \
              fault of the program.",

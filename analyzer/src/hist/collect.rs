@@ -1,6 +1,5 @@
 //! From rows to histograms.
 
-use agent_common::launch::Dimensions;
 use agent_common::{Api, ApiId, Effect, Family, Shape, flags};
 use ledger::{Freed, Ledger, MemoryKind, Origin, concerns_memory};
 use rustc_hash::FxHashMap;
@@ -99,16 +98,15 @@ impl Collector {
 
     /// Takes in the next rows.
     pub fn batch(&mut self, batch: &EventBatch) {
-        for row in 0..batch.len() {
-            let entered = batch.ts()[row];
+        for row in Row::all(batch) {
             if self.recording.start_ns.is_none() {
-                self.begin(entered);
+                self.begin(row.timestamp());
             }
             self.recording.events += 1;
             self.recording.complete = false;
-            match (batch.kind().get(row), batch.api().get(row)) {
-                (Some(Kind::Fact), _) => self.fact(&batch.event(row)),
-                (Some(kind), Some(id)) => self.call(id, kind, batch, row),
+            match (row.kind(), row.api()) {
+                (Some(Kind::Fact), _) => self.fact(&row.event()),
+                (Some(kind), Some(id)) => self.call(id, kind, &row),
                 (Some(_) | None, _) => {}
             }
         }
@@ -121,22 +119,20 @@ impl Collector {
     }
 
     /// A row about a call.
-    fn call(&mut self, id: ApiId, kind: Kind, batch: &EventBatch, row: usize) {
+    fn call(&mut self, id: ApiId, kind: Kind, row: &Row<'_>) {
         let Some(api) = id.api() else { return };
-        let entered = batch.ts()[row];
-        let duration = batch.duration().get(row);
-        let returned = entered.saturating_add(duration.unwrap_or(0));
+        let (entered, duration, returned) = (row.timestamp(), row.duration(), row.end());
         if concerns_memory(api.effect) && self.is_before_end(returned) {
-            self.memory(&batch.event(row));
+            self.memory(&row.event());
         }
         if self.is_before_end(returned) {
             let end = self.recording.end_ns.get_or_insert(returned);
             *end = returned.max(*end);
         }
         if kind == Kind::Call && self.is_before_end(entered) {
-            self.graph(api, &Row::at(batch, row));
+            self.graph(api, row);
         }
-        let (pid, device) = (batch.pid()[row], batch.device().get(row));
+        let (pid, device) = (row.pid(), row.device());
         let is_selected = kind == Kind::Call && self.is_selected(pid, device);
         if !is_selected || !self.is_in_window(entered) {
             return;
@@ -145,14 +141,14 @@ impl Collector {
             pid,
             api: Some(id),
             device,
-            caller: batch.caller().get(row),
-            kernel: batch.kernel().get(row),
+            caller: row.caller(),
+            kernel: row.kernel(),
         };
         if let Some(duration) = duration {
             self.count(Quantity::CallNs, whose, duration);
         }
-        let failed = batch.result().get(row).is_some_and(|result| result != 0);
-        let size = batch.size().get(row);
+        let failed = row.result().is_some_and(|result| result != 0);
+        let size = row.size();
         if is_allocation(api.effect) {
             let quantity = if failed {
                 Quantity::FailedAllocationBytes
@@ -160,15 +156,14 @@ impl Collector {
                 Quantity::AllocationBytes
             };
             if let Some(size) = size {
-                self.count(quantity, whose, size.cast_unsigned());
+                self.count(quantity, whose, size);
             }
         } else if api.effect == Effect::TorchReport && api.shape == Shape::TorchReport {
-            if let Some(size) = size.filter(|size| *size > 0) {
+            if let Some(size) = row.signed_size().filter(|size| *size > 0) {
                 self.count(Quantity::TorchBlockBytes, whose, size.cast_unsigned());
             }
         } else if api.effect == Effect::Copy && !failed {
             if let Some(size) = size {
-                let size = size.cast_unsigned();
                 self.count(Quantity::CopyBytes, whose, size);
                 // Of the others the host waits for the submission alone.
                 if let Some(rate) = rate(size, duration)
@@ -178,26 +173,27 @@ impl Collector {
                 }
             }
         } else if api.effect == Effect::Launch {
-            if let Some(shape) = dimensions(batch, row) {
+            if let Some(shape) = row.dimensions() {
                 let (blocks, threads) = (volume(shape.grid), volume(shape.block));
                 self.count(Quantity::GridBlocks, whose, blocks);
                 self.count(Quantity::BlockThreads, whose, threads);
                 let all = blocks.saturating_mul(threads);
                 self.count(Quantity::LaunchThreads, whose, all);
             }
-            if batch.flags()[row] & flags::CAPTURED == 0 {
-                self.launched(whose, batch.tid()[row], entered);
+            if row.flags() & flags::CAPTURED == 0 {
+                self.launched(whose, row.tid(), entered);
             }
         } else if api.effect == Effect::GraphLaunch {
             if let Some(duration) = duration {
                 self.count(Quantity::GraphLaunchNs, whose, duration);
             }
-            let handle = batch.handle().get(row);
-            let graph = handle.and_then(|handle| self.ready.get(&(pid, handle)));
+            let graph = row
+                .handle()
+                .and_then(|handle| self.ready.get(&(pid, handle)));
             if let Some(kernels) = graph.and_then(|graph| graph.kernels) {
                 self.count(Quantity::GraphLaunchKernels, whose, kernels);
             }
-            self.launched(whose, batch.tid()[row], entered);
+            self.launched(whose, row.tid(), entered);
         }
     }
 
@@ -209,8 +205,7 @@ impl Collector {
             && let Some(mut graph) = self.graphs.call(api.effect, row)
             && let Some(handle) = row.handle()
         {
-            // Launches that went into it may have been between two windows.
-            graph.kernels = graph.kernels.filter(|_| self.gaps.time().is_none());
+            graph.kernels = graph.kernels.filter(|_| self.graphs.have_all_launches());
             let key = (row.pid(), handle);
             if self.ready.len() < GRAPHS || self.ready.contains_key(&key) {
                 self.ready.insert(key, graph);
@@ -321,6 +316,7 @@ impl Collector {
             Fact::Unwritten(unwritten) => self.recording.losses.missed(unwritten.events),
             Fact::Settings(settings) => {
                 self.recording.losses.began();
+                self.graphs.recorder_set(&settings);
                 if let Some(share) = settings.max_overhead {
                     self.max_overhead.get_or_insert(share);
                     self.gaps.sample();
@@ -328,6 +324,7 @@ impl Collector {
             }
             Fact::Window(window) => {
                 self.windows.add(&window);
+                self.graphs.sampled();
                 for gap in self.gaps.window(&window) {
                     self.gap(gap);
                 }
@@ -383,13 +380,7 @@ impl Collector {
         Report {
             schema: SCHEMA,
             recording,
-            window: Window {
-                from_ns: selection.from.map(|_| from),
-                to_ns: to,
-                pids: selection.pids,
-                devices: selection.devices,
-                device_uuids: selection.device_uuids,
-            },
+            window: Window::of(selection, from, to),
             by,
             histograms,
         }
@@ -493,21 +484,6 @@ fn rate(bytes: u64, duration: Option<u64>) -> Option<u64> {
     let duration = duration.filter(|duration| *duration > 0 && bytes > 0)?;
     let rate = u128::from(bytes) * 1_000_000_000 / u128::from(duration);
     Some(u64::try_from(rate).unwrap_or(u64::MAX))
-}
-
-fn dimensions(batch: &EventBatch, row: usize) -> Option<Dimensions> {
-    Some(Dimensions {
-        grid: [
-            batch.grid_x().get(row)?,
-            batch.grid_y().get(row)?,
-            batch.grid_z().get(row)?,
-        ],
-        block: [
-            batch.block_x().get(row)?,
-            batch.block_y().get(row)?,
-            batch.block_z().get(row)?,
-        ],
-    })
 }
 
 fn volume([x, y, z]: [u32; 3]) -> u64 {

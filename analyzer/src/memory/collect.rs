@@ -264,6 +264,7 @@ impl Collector {
             unknown_mappings,
             captured_frees,
             untracked,
+            untracked_mappings: _,
             untracked_objects: _,
             malformed: _,
             gaps,

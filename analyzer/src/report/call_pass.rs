@@ -14,12 +14,17 @@ use super::life::ProcessTable;
 use super::memory_pass::{HostSides, MemoryPass};
 use super::row::Row;
 use super::sampled::Windows;
-use super::{Gap, Hold, OpenCall, Recording, Report, SCHEMA, Segment, Untraced, Window};
+use super::{
+    Gap, Hold, Kept, LeftOut, OpenCall, Recording, Report, SCHEMA, Segment, Untraced, Window,
+};
 use crate::failures;
 use crate::findings::{self, Figures};
 use crate::host;
 use crate::selection::Selection;
 use crate::wall_clock;
+
+/// Most calls that did not return. With an overhead budget many are open when their window ends.
+const ABANDONED: usize = 65_536;
 
 /// Counts all but the state of memory.
 #[derive(Debug)]
@@ -44,6 +49,8 @@ pub(super) struct CallPass {
     books: Books,
     in_flight: Vec<OpenCall>,
     abandoned: Vec<OpenCall>,
+    /// Those beyond [`ABANDONED`].
+    abandoned_left_out: u64,
     untraced: BTreeSet<Untraced>,
     gaps: Vec<Gap>,
     holds: Vec<Hold>,
@@ -70,6 +77,7 @@ impl CallPass {
             books: Books::new(),
             in_flight: Vec::new(),
             abandoned: Vec::new(),
+            abandoned_left_out: 0,
             untraced: BTreeSet::new(),
             gaps: Vec::new(),
             holds: Vec::new(),
@@ -123,6 +131,7 @@ impl CallPass {
             books,
             mut in_flight,
             abandoned,
+            abandoned_left_out,
             untraced,
             gaps,
             holds,
@@ -146,8 +155,13 @@ impl CallPass {
         let (calls, allocations, copies, waits) = calls.finish();
         let mut left_out = launches.left_out();
         left_out.extend(failures.left_out());
+        left_out.extend(LeftOut::of(
+            Kept::AbandonedCalls,
+            ABANDONED,
+            abandoned_left_out,
+        ));
         let (failures, refusals) = failures.finish(|id| launches.kernel_name(id));
-        let (launches, kernels, graph_launches) = launches.finish(sampled.is_some());
+        let (launches, kernels, graph_launches) = launches.finish();
         let memory = memory.finish(end);
         left_out.extend(memory.left_out);
         left_out.sort_by_key(|left_out| left_out.what);
@@ -171,13 +185,7 @@ impl CallPass {
                 sampled,
                 left_out,
             },
-            window: Window {
-                from_ns: selection.from.map(|_| from),
-                to_ns: to,
-                pids: selection.pids,
-                devices: selection.devices,
-                device_uuids: selection.device_uuids,
-            },
+            window: Window::of(selection, from, to),
             calls,
             memory: memory.memory,
             growth: memory.growth,
@@ -224,7 +232,11 @@ impl CallPass {
             // Still going on in the window, whenever it began.
             Kind::InFlight => self.in_flight.push(OpenCall::of(&row.event())),
             Kind::Abandoned if entered >= self.bounds.from => {
-                self.abandoned.push(OpenCall::of(&row.event()));
+                if self.abandoned.len() < ABANDONED {
+                    self.abandoned.push(OpenCall::of(&row.event()));
+                } else {
+                    self.abandoned_left_out += 1;
+                }
             }
             Kind::Call if entered >= self.bounds.from => {
                 let host = hosts.of(row);
@@ -280,6 +292,7 @@ impl CallPass {
             }
             Fact::Settings(settings) => {
                 self.books.part_began();
+                self.launches.recorder_set(&settings);
                 self.settings.get_or_insert(settings);
             }
             Fact::Account(account) => self.books.account(account),
@@ -295,7 +308,10 @@ impl CallPass {
             }
             Fact::Unwritten(unwritten) => self.books.unwritten(&unwritten),
             Fact::Caller(caller) => self.host.caller(caller),
-            Fact::Window(window) => self.windows.add(&window),
+            Fact::Window(window) => {
+                self.windows.add(&window);
+                self.launches.sampled();
+            }
             Fact::Exec
             | Fact::Vanished
             | Fact::Fork { .. }

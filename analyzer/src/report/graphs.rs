@@ -2,12 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use agent_common::Effect;
+use agent_common::{Effect, Family};
+use trace::fact::Settings;
 
 use super::row::Row;
 use super::{Kept, LeftOut};
 
-/// Most graphs that are told apart.
+/// Most graphs that are told apart: of those that were not destroyed.
 pub(crate) const GRAPHS: usize = 4096;
 
 /// A graph.
@@ -19,9 +20,11 @@ pub(crate) struct Graph {
     pub(crate) kernels: Option<u64>,
 }
 
-/// Graphs that are not ready to launch yet.
+/// Graphs that can be made ready to launch: those that were not destroyed.
 #[derive(Debug, Default)]
 pub(crate) struct Graphs {
+    /// Launches were not traced all the time: more than were seen may have gone into a graph.
+    misses_launches: bool,
     /// By process id and handle.
     known: BTreeMap<(u32, u64), Graph>,
     /// Launches that went into a graph since the thread's last capture ended, by process and
@@ -32,6 +35,23 @@ pub(crate) struct Graphs {
 }
 
 impl Graphs {
+    /// How a recorder was set. One that traces graphs alone sees no launches.
+    pub(crate) fn recorder_set(&mut self, settings: &Settings) {
+        let launch = Family::Launch.name();
+        let has_launches = settings.events.iter().any(|family| family == launch);
+        self.misses_launches |= !has_launches || settings.max_overhead.is_some();
+    }
+
+    /// Launches were traced in windows alone.
+    pub(crate) const fn sampled(&mut self) {
+        self.misses_launches = true;
+    }
+
+    /// Whether each launch was traced, so that the kernels of a graph are known.
+    pub(crate) const fn have_all_launches(&self) -> bool {
+        !self.misses_launches
+    }
+
     /// A launch went into a graph.
     pub(crate) fn captured(&mut self, pid: u32, tid: u32) {
         *self.capturing.entry((pid, tid)).or_default() += 1;

@@ -87,6 +87,16 @@ impl LaunchTable {
         }
     }
 
+    /// How a recorder was set.
+    pub(super) fn recorder_set(&mut self, settings: &fact::Settings) {
+        self.graphs.recorder_set(settings);
+    }
+
+    /// Launches were traced in windows alone.
+    pub(super) fn sampled(&mut self) {
+        self.graphs.sampled();
+    }
+
     /// What a kernel id means. It may be told again, when more is known.
     pub(super) fn kernel_named(&mut self, kernel: fact::Kernel) {
         let known = self
@@ -118,14 +128,14 @@ impl LaunchTable {
 
     /// [`super::Report::launches`], [`super::Report::kernels`] and
     /// [`super::Report::graph_launches`].
-    /// Where launches were traced in windows alone, a graph's kernels are not known.
-    pub(super) fn finish(self, sampled: bool) -> (Vec<Launches>, Vec<Kernel>, Vec<GraphLaunches>) {
+    pub(super) fn finish(self) -> (Vec<Launches>, Vec<Kernel>, Vec<GraphLaunches>) {
         let Self {
             functions,
             names,
             execs,
-            graphs: _,
+            graphs,
         } = self;
+        let knows_kernels = graphs.have_all_launches();
         let mut launches = Vec::new();
         let mut kernels = BTreeMap::new();
         for (id, function) in ApiId::all().zip(functions) {
@@ -151,7 +161,7 @@ impl LaunchTable {
         let execs = execs.into_sorted().into_iter();
         let mut graph_launches: Vec<GraphLaunches> = execs
             .filter(|(_, exec)| exec.launches > 0)
-            .map(|(key, exec)| exec.finish(key, sampled))
+            .map(|(key, exec)| exec.finish(key, knows_kernels))
             .collect();
         graph_launches.sort_by_key(|graph| Reverse(graph.launches));
         (launches, finish_kernels(kernels, &names), graph_launches)
@@ -230,7 +240,7 @@ impl Exec {
     }
 
     /// `key`: `None` for all beyond the limit.
-    fn finish(self, key: Option<(u32, Option<u64>)>, sampled: bool) -> GraphLaunches {
+    fn finish(self, key: Option<(u32, Option<u64>)>, knows_kernels: bool) -> GraphLaunches {
         let Self {
             graph: Graph { nodes, kernels },
             launches,
@@ -240,7 +250,7 @@ impl Exec {
             pid: key.map(|(pid, _)| pid),
             exec: key.and_then(|(_, exec)| exec),
             nodes: nodes.filter(|_| key.is_some()),
-            kernels: kernels.filter(|_| key.is_some() && !sampled),
+            kernels: kernels.filter(|_| key.is_some() && knows_kernels),
             launches,
             duration_ns: Durations::of(&durations),
         }

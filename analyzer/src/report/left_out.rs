@@ -11,8 +11,10 @@ use crate::text::count;
 pub enum Kept {
     /// Live processes whose memory is followed.
     MemoryProcesses,
-    /// Live blocks, mappings, pools and so on of a process.
+    /// Live blocks, arrays, reservations and mappings of a process.
     MemoryBlocks,
+    /// Pools, graphs that own memory, and contexts of a process.
+    MemoryObjects,
     /// Live blocks of PyTorch's allocator on a device of a process.
     TorchBlocks,
     /// Processes that ended.
@@ -39,6 +41,8 @@ pub enum Kept {
     Kernels,
     /// Graphs whose kernels are counted.
     Graphs,
+    /// Calls that did not return.
+    AbandonedCalls,
 }
 
 /// How much of one thing is kept, and how much more there was.
@@ -74,6 +78,7 @@ impl LeftOut {
         match self.what {
             Kept::MemoryProcesses => "memory_processes",
             Kept::MemoryBlocks => "memory_blocks",
+            Kept::MemoryObjects => "memory_objects",
             Kept::TorchBlocks => "torch_blocks",
             Kept::EndedProcesses => "ended_processes",
             Kept::OutOfMemory => "out_of_memory",
@@ -87,6 +92,7 @@ impl LeftOut {
             Kept::OpenRefusals => "open_refusals",
             Kept::Kernels => "kernels",
             Kept::Graphs => "graphs",
+            Kept::AbandonedCalls => "abandoned_calls",
         }
     }
 
@@ -98,8 +104,12 @@ impl LeftOut {
                 "events of others are in no total",
             ),
             Kept::MemoryBlocks => (
-                "blocks and other objects of a process are followed",
+                "blocks and mappings of a process are followed",
                 "others are in no total",
+            ),
+            Kept::MemoryObjects => (
+                "pools, graphs and contexts of a process are followed",
+                "others are not told apart",
             ),
             Kept::TorchBlocks => (
                 "blocks of PyTorch's allocator are followed on a device of a process",
@@ -150,6 +160,7 @@ impl LeftOut {
                 "graphs have their kernels counted",
                 "others are shown without that count",
             ),
+            Kept::AbandonedCalls => ("calls that did not return are listed", "others are not"),
         }
     }
 }

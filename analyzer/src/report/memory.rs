@@ -44,9 +44,12 @@ struct Counts {
     out_of_memory: u64,
     ended_out_of_memory: u64,
     blocks: u64,
+    objects: u64,
     torch_blocks: u64,
     /// Processes that the ledger no longer has.
     forgotten: u64,
+    /// Events of processes that the ledger has no place for.
+    ignored: u64,
 }
 
 /// What makes a process's totals doubtful.
@@ -116,14 +119,16 @@ impl MemoryBooks {
             self.watch.ended(process);
         }
         self.watch.event(event);
-        let (checkpoints, forgotten) = (self.ledger.checkpoints(), self.ledger.forgotten());
+        let checkpoints = self.ledger.checkpoints();
+        let (forgotten, ignored) = (self.ledger.forgotten(), self.ledger.ignored());
         self.ledger.apply(event);
         if self.ledger.checkpoints() > checkpoints {
             self.growth.resume(&self.ledger, moment);
             return;
         }
-        // A checkpoint tells of processes that were none of this recording's.
+        // A checkpoint tells of processes and events that were none of this recording's.
         self.left_out.forgotten += self.ledger.forgotten().saturating_sub(forgotten);
+        self.left_out.ignored += self.ledger.ignored().saturating_sub(ignored);
         if self.is_in_window {
             self.growth.note(&self.ledger, event, moment);
         }
@@ -226,10 +231,10 @@ impl Counts {
     /// What found no place in the ledger's books of a process.
     fn process(&mut self, process: &ledger::Process) {
         let counters = process.counters();
-        let objects = counters.untracked_objects;
-        self.blocks = self
-            .blocks
-            .saturating_add(counters.untracked.count.saturating_add(objects));
+        let untracked = counters.untracked.count;
+        let blocks = untracked.saturating_add(counters.untracked_mappings);
+        self.blocks = self.blocks.saturating_add(blocks);
+        self.objects = self.objects.saturating_add(counters.untracked_objects);
         for allocator in process.allocators().values() {
             let untracked = allocator.untracked().count;
             self.torch_blocks = self.torch_blocks.saturating_add(untracked);
@@ -244,15 +249,17 @@ impl Counts {
             out_of_memory,
             ended_out_of_memory,
             blocks,
+            objects,
             torch_blocks,
             forgotten,
+            ignored,
         } = self;
         let limits = ledger.limits();
         let ended = forgotten.max(ended_processes.saturating_sub(ENDED) as u64);
-        let (processes, blocks_kept) = (limits.processes, limits.blocks_per_process);
         let all = [
-            LeftOut::of(Kept::MemoryProcesses, processes, ledger.ignored()),
-            LeftOut::of(Kept::MemoryBlocks, blocks_kept, blocks),
+            LeftOut::of(Kept::MemoryProcesses, limits.processes, ignored),
+            LeftOut::of(Kept::MemoryBlocks, limits.blocks_per_process, blocks),
+            LeftOut::of(Kept::MemoryObjects, limits.objects_per_process, objects),
             LeftOut::of(
                 Kept::TorchBlocks,
                 limits.torch_blocks_per_device,

@@ -32,6 +32,7 @@ use crate::host::Host;
 use crate::failures::{Failure, Refusals};
 use crate::findings::Finding;
 use crate::growth::{Growth, Sleep};
+use crate::selection::Selection;
 pub(crate) use calls::is_allocation;
 pub(crate) use capped::Capped;
 pub(crate) use graphs::{GRAPHS, Graph, Graphs};
@@ -95,7 +96,8 @@ pub struct Report {
     pub processes: Vec<Process>,
     /// Calls that had not returned when the recording ended, the oldest first.
     pub in_flight: Vec<OpenCall>,
-    /// Calls whose thread died or jumped out inside them.
+    /// Calls whose thread died or jumped out inside them; where calls are sampled, also those whose
+    /// window was over before they returned.
     pub abandoned: Vec<OpenCall>,
     /// What the kernel counted for each function, over the whole recording and all processes.
     pub accounts: Vec<Account>,
@@ -226,6 +228,28 @@ pub struct Window {
     pub devices: Vec<i32>,
     /// Only these devices, by UUID; empty: all.
     pub device_uuids: Vec<String>,
+}
+
+impl Window {
+    /// What `selection` selects, in a recording where that is from `from` to before `to`.
+    pub(crate) fn of(selection: Selection, from: u64, to: Option<u64>) -> Self {
+        // What UUIDs mean in each process is not what was asked for.
+        let Selection {
+            from: asked_from,
+            to: _,
+            pids,
+            devices,
+            device_uuids,
+            places: _,
+        } = selection;
+        Self {
+            from_ns: asked_from.map(|_| from),
+            to_ns: to,
+            pids,
+            devices,
+            device_uuids,
+        }
+    }
 }
 
 /// The reported calls of one function.
@@ -360,7 +384,7 @@ pub struct GraphLaunches {
     /// Nodes of the graph, where the program asked for them.
     pub nodes: Option<u64>,
     /// Kernel launches that were captured into it by the thread that ended the capture; `None`
-    /// for a graph whose capture was not seen.
+    /// for a graph whose capture was not seen, and where launches were sampled or not traced.
     pub kernels: Option<u64>,
     /// Launches with a row.
     pub launches: u64,

@@ -15,7 +15,7 @@ pub struct Sampled {
     pub families: Vec<String>,
     /// Windows that the recording tells of.
     pub windows: u64,
-    /// Time in them, ns.
+    /// Time in them, ns, added up: those of several recordings may overlap.
     pub open_ns: u64,
 }
 

@@ -91,32 +91,15 @@ fn round(number: u64) -> [Event; 5] {
 /// Many batches, some of a few rows.
 fn file() -> Vec<u8> {
     let settings = Settings {
-        version: String::new(),
-        kernel: String::new(),
-        host: String::new(),
-        attach: String::new(),
         events: vec!["memory".to_owned()],
-        ring_bytes: 0,
-        launch_returns: false,
-        max_overhead: None,
-        command: None,
-        pod: None,
-        boot_id: None,
-        pid_namespace: None,
+        ..Settings::default()
     };
     let process = Process {
         pid: PID,
-        namespace_pid: PID,
         start_time: 1,
-        parent: 1,
-        exe: "/bin/program".to_owned(),
         title: "program".to_owned(),
-        command: String::new(),
         from_start: true,
-        visible_devices: None,
-        container: None,
-        pod_uid: None,
-        entry_only: None,
+        ..Process::default()
     };
     let caller = Caller {
         id: 0,

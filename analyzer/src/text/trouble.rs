@@ -17,7 +17,11 @@ pub(super) fn in_flight(report: &Report, page: &mut Page<'_>) -> io::Result<()> 
 }
 
 pub(super) fn abandoned(report: &Report, page: &mut Page<'_>) -> io::Result<()> {
-    let title = "Abandoned: the thread died or jumped out of the call";
+    let title = if report.recording.sampled.is_some() {
+        "Abandoned: the thread died or jumped out, or the call's window was over"
+    } else {
+        "Abandoned: the thread died or jumped out of the call"
+    };
     open_calls(title, &report.abandoned, report, page)
 }
 

@@ -20,23 +20,14 @@ const MIB: u64 = 1 << 20;
 fn pod(name: &str, model: &str, leak: u64, unused: u64, launches: u64) -> Sample {
     let mut sample = Sample::new();
     let settings = Settings {
-        version: "0.1.0".to_owned(),
-        kernel: "6.18.44".to_owned(),
         host: format!("host-of-{name}"),
-        attach: "scoped".to_owned(),
-        events: Vec::new(),
-        ring_bytes: 8 << 20,
-        launch_returns: false,
-        command: None,
         pod: Some(Pod {
             name: Some(name.to_owned()),
             namespace: Some("serving".to_owned()),
             uid: None,
             node: Some("node-1".to_owned()),
         }),
-        boot_id: None,
-        max_overhead: None,
-        pid_namespace: None,
+        ..Settings::default()
     };
     sample.fact(START, 0, &Fact::Settings(settings));
     // 5 s before a midnight.
@@ -49,17 +40,12 @@ fn pod(name: &str, model: &str, leak: u64, unused: u64, launches: u64) -> Sample
     sample.fact(START, 0, &Fact::Clock(clock));
     let process = Process {
         pid: PID,
-        namespace_pid: 1,
         start_time: 1,
-        parent: 0,
         exe: "/usr/bin/python3".to_owned(),
         title: "VLLM::EngineCore".to_owned(),
         command: format!("python3 /usr/bin/vllm serve {model} --port 8000"),
         from_start: true,
-        visible_devices: None,
-        container: None,
-        pod_uid: None,
-        entry_only: None,
+        ..Process::default()
     };
     sample.fact(START, PID, &Fact::Process(process));
     let at = |second: u64| Event {

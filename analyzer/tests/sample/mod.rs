@@ -129,10 +129,7 @@ pub(crate) fn process(pid: u32, title: &str, from_start: bool) -> Fact {
         title: title.to_owned(),
         command: format!("{title} --model m"),
         from_start,
-        visible_devices: None,
-        container: None,
-        pod_uid: None,
-        entry_only: None,
+        ..Process::default()
     })
 }
 
@@ -179,12 +176,8 @@ pub(crate) fn settings(max_overhead: Option<f64>) -> Settings {
             .map(str::to_owned)
             .to_vec(),
         ring_bytes: 8 << 20,
-        launch_returns: false,
         max_overhead,
-        command: None,
-        pod: None,
-        boot_id: None,
-        pid_namespace: None,
+        ..Settings::default()
     }
 }
 
