@@ -2,7 +2,7 @@
 
 const PERIOD = 2000;
 
-// Most samples that are kept; then two become one, the higher of both.
+// Most samples that are kept; then two become one.
 const SAMPLES = 1200;
 
 // Holders that have a colour of their own.
@@ -84,7 +84,7 @@ const names = new Map([[ALL, "all processes, by process and device"]]);
 
 const sumOf = (sample, key) => [...(sample.by.get(key) ?? new Map()).values()].reduce((all, each) => all + each, 0);
 
-// Keeps a sample; when there are too many, of each two the one with more memory.
+// Keeps a sample; when there are too many, two become one.
 function keep(sample) {
   pending.push(sample);
   if (pending.length < merged) return;
@@ -95,8 +95,15 @@ function keep(sample) {
   samples = samples.flatMap((each, n) => (n % 2 ? [] : [highest(samples.slice(n, n + 2))]));
 }
 
+// One sample in place of several: of each process and device, and of all, what it had at its most.
 function highest(some) {
-  return some.reduce((most, each) => (sumOf(each, ALL) > sumOf(most, ALL) ? each : most));
+  const by = new Map();
+  for (const sample of some) {
+    for (const [key, held] of sample.by) {
+      if (!by.has(key) || sumOf(sample, key) > sumOf({ by }, key)) by.set(key, held);
+    }
+  }
+  return { at: some[0].at, by };
 }
 
 function drawnOf(key) {
@@ -125,7 +132,7 @@ function drawnOf(key) {
     x: shown.map((sample) => sample.at),
     layers,
     lines: [],
-    peak: peak > 0 ? { x: shown[sums.indexOf(peak)].at, value: peak } : null,
+    peak: peak > 0 ? { x: shown[sums.indexOf(peak)].at, value: peak, title: "highest sample" } : null,
     format: (value, is_short) => (is_short ? durationBound(value * 1e9) : `${value.toFixed(1)} s`),
     legend: "since this page was opened:",
     label: "Live device memory by holder, since this page was opened",
@@ -170,23 +177,19 @@ function setOptions(select, options) {
 }
 
 const pieces = el("div", { class: "panel" });
+const other_maps = el("div");
 const map_of = el("select", { "aria-label": "Whose map", onchange: () => drawMap(true) });
 const map_view = { order: "size", shown: BAR_ROWS };
 let maps = null;
-let drawn_map = null;
 
 function drawMap(is_forced) {
+  if (!maps) return;
+  replace(other_maps, maps.maps_left_out > 0 && el("p", { class: "faint more" }, leftOut("Maps", maps.maps_left_out, "with less memory")));
   setOptions(map_of, maps.maps.map((map) => [whoseKey(map), whoseName(map)]));
   const map = maps.maps.find((each) => whoseKey(each) === map_of.value);
   // It does not change under the hand of somebody who reads it.
   if (!is_forced && pieces.matches(":hover, :focus-within")) return;
-  if (!map) {
-    drawn_map = null;
-    return replace(pieces, el("p", { class: "faint" }, "Nothing is live."));
-  }
-  const looks = JSON.stringify([map.holders, map.rest, map.bars.map(({ age_ns, segment, ...bar }) => [bar, segment?.allocated, segment?.blocks])]);
-  if (looks === drawn_map && !is_forced) return;
-  drawn_map = looks;
+  if (!map) return replace(pieces, el("p", { class: "faint" }, "Nothing is live."));
   const scrolled = pieces.querySelector(".bars")?.scrollTop ?? 0;
   memoryMap(pieces, map, map_view);
   pieces.querySelector(".bars").scrollTop = scrolled;
@@ -232,7 +235,13 @@ function callRows(metrics) {
   }));
 }
 
-const CAUSES = { ring_full: "the ring buffer was full", pairing_full: "the map of open calls was full" };
+const CAUSES = {
+  ring_full: "the ring buffer was full",
+  pairing_full: "the map of open calls was full",
+  extra: "beginnings of frees and names of kernels, for which the ring buffer was full",
+  tasks: "forks, execs and exits, for which the ring buffer was full",
+  recursion: "the kernel did not run a probe",
+};
 
 function show(memory, metrics, map) {
   first_ns ??= metrics.at_ns;
@@ -266,7 +275,7 @@ function show(memory, metrics, map) {
   devices.update(rows);
   calls.update(callRows(metrics));
 
-  const causes = metrics.metrics.find((metric) => metric.name === "cudasnoop_events_lost_total")?.series ?? [];
+  const causes = (metrics.metrics.find((metric) => metric.name === "cudasnoop_events_lost_total")?.series ?? []).filter((series) => series.value > 0);
   replace(losses, causes.length === 0 ? el("li", {}, "Nothing was lost.") : causes.map((series) => el("li", {},
     `${count(series.value)} records: ${CAUSES[series.labels.cause] ?? words(series.labels.cause)}`)));
   const window_share = sum(metrics, "cudasnoop_window_ratio");
@@ -297,7 +306,8 @@ function cpuShare(metrics) {
 
 async function poll() {
   try {
-    const [memory, metrics, map] = await Promise.all([ask("memory"), ask("metrics"), ask("map")]);
+    // A map that nobody sees is not asked for: it is what costs most.
+    const [memory, metrics, map] = await Promise.all([ask("memory"), ask("metrics"), document.hidden ? maps : ask("map")]);
     show(memory, metrics, map);
     document.documentElement.dataset.ready = "yes";
   } catch (error) {
@@ -308,7 +318,7 @@ async function poll() {
 
 const sections = [
   section("time", "Memory by holder, over time", "kept by this page while it is open", whose, chart),
-  section("map", "Memory map", "now; it stands still while it is pointed at", map_of, pieces),
+  section("map", "Memory map", "now; it stands still while it is pointed at", map_of, pieces, other_maps),
   section("holders", "Who holds the memory", null, null, el("div", { class: "panel" }, holders)),
   section("devices", "Processes and devices", null, null, el("div", { class: "panel" }, devices)),
   section("rates", "Calls", "~ is an estimate, from windows", null, el("div", { class: "panel" }, calls)),

@@ -42,7 +42,7 @@ function kernelsSection(report, supplement) {
   if (kernels.length === 0 && graphs.length === 0) return null;
   const most = Math.max(1, ...kernels.map((kernel) => kernel.launches));
   const total = launches.reduce((sum, row) => sum + row.launches, 0);
-  const length = report.recording.duration_ns;
+  const length = selectedLength(report);
   const gaps = supplement.hist?.histograms.find((each) => each.quantity === "launch_gap_ns");
   const gap = gaps ? `; a thread launches again after ${duration(Math.round(gaps.total / gaps.count))} in the mean, ${duration(gaps.p50)} in the median` : "";
   return section("kernels", "Kernels", `${counted(total, "launch")} of ${counted(kernels.length, "kernel")}`.replace("launchs", "launches") + gap, null,
@@ -51,7 +51,7 @@ function kernelsSection(report, supplement) {
         { title: "kernel", value: (row) => row.demangled ?? row.name, show: kernelName, class: "code name" },
         { title: "launches", value: (row) => row.launches, show: (row) => withBar(row.launches, most, count(row.launches)), number: true },
         { title: "share", value: (row) => row.launches, show: (row) => percent(row.launches, total), number: true },
-        { title: "mean interval", value: (row) => (length ? length / row.launches : null), show: (row) => (length ? duration(Math.round(length / row.launches)) : UNKNOWN), number: true, hint: "length of the recording, divided by the launches" },
+        { title: "mean interval", value: (row) => (length ? length / row.launches : null), show: (row) => (length ? duration(Math.round(length / row.launches)) : UNKNOWN), number: true, hint: "length of what is looked at, divided by the launches; - where they were traced in windows" },
         amount("captured", (row) => row.captured, "went into a graph: ran nothing then"),
         amount("threads p50", (row) => row.launch_threads?.p50, "threads of a launch, in the median"),
         { title: "module", value: (row) => fileName(row.module), show: (row) => (row.module ? named(fileName(row.module), 30) : UNKNOWN), class: "nowrap" },
@@ -68,6 +68,15 @@ function kernelsSection(report, supplement) {
       ], graphs, { sort: 2, most: 8 }),
       supplement.threads?.length > 0 && el("h3", {}, "Threads that launch"),
       supplement.threads?.length > 0 && threadsTable(supplement.threads)));
+}
+
+// How long the part is that launches were counted in; null: they were not counted all the time.
+function selectedLength({ recording, window }) {
+  const { start_ns: start, duration_ns: whole, sampled } = recording;
+  if (sampled || whole == null) return null;
+  const from = Math.max(start, window.from_ns ?? start);
+  const to = Math.min(start + whole, window.to_ns ?? Infinity);
+  return Math.max(0, to - from);
 }
 
 function threadsTable(threads) {
@@ -136,7 +145,7 @@ function histogramsSection(hist) {
       groups.map((each, place) => el("option", { value: place }, `${groupName(each.group)} (${count(each.count)})`)));
     const draw = (place) => {
       const [bound, value] = writersOf(groups[place].unit);
-      replace(card, histogram(title, groups[place], bound, value, select));
+      replace(card, histogram(groups[place].sampled ? `${title} (in windows)` : title, groups[place], bound, value, select));
     };
     draw(0);
     return card;

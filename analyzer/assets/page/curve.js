@@ -9,7 +9,7 @@ const MARKS = {
 };
 
 // What is drawn: {x: [...], layers: [{name, colour, values}], lines: [{name, colour, dashed, values}],
-// peak: {x, value}, marks: [{x, until, what, text}], format(x)}.
+// peak: {x, value, title}, marks: [{x, until, what, text}], format(x)}.
 // Gives back what draws something else in its place.
 function curveChart(host, drawn, { height = 300 } = {}) {
   const legend = el("div", { class: "legend", "aria-live": "polite" });
@@ -83,7 +83,7 @@ function curveChart(host, drawn, { height = 300 } = {}) {
       ctx.font = `600 ${12 * ratio}px ${getComputedStyle(document.body).fontFamily}`;
       const isLeft = left > bbox.left + bbox.width / 2;
       ctx.textAlign = isLeft ? "right" : "left";
-      ctx.fillText(`peak ${bytes(peak.value)}`, left + (isLeft ? -8 : 8) * ratio, top - 7 * ratio);
+      ctx.fillText(`${peak.title ?? "peak"} ${bytes(peak.value)}`, left + (isLeft ? -8 : 8) * ratio, top - 7 * ratio);
     }
     ctx.restore();
   }
@@ -98,7 +98,14 @@ function curveChart(host, drawn, { height = 300 } = {}) {
     return [drawn.x, ...sums.reverse(), ...drawn.lines.map((line) => line.values)];
   }
 
-  function draw(width) {
+  // The part that somebody enlarged; null: all is shown.
+  function enlarged() {
+    const { min, max } = plot?.scales.x ?? {};
+    const { x } = drawn;
+    return min != null && (min > x[0] || max < x[x.length - 1]) ? { min, max } : null;
+  }
+
+  function draw(width, part = enlarged()) {
     plot?.destroy();
     const { layers, lines, format } = drawn;
     const series = [{}];
@@ -131,6 +138,7 @@ function curveChart(host, drawn, { height = 300 } = {}) {
       },
     };
     plot = new uPlot(options, data(), chart);
+    if (part) plot.setScale("x", part);
     chart.dataset.drawn = "yes";
     tell(null);
   }
@@ -158,14 +166,19 @@ function curveChart(host, drawn, { height = 300 } = {}) {
   });
   chart.addEventListener("blur", () => plot?.setCursor({ left: -10, top: -10 }));
   onWidth(chart, draw);
-  onColours(() => draw(chart.clientWidth));
+  onColours(chart, () => plot && draw(chart.clientWidth));
   tell(null);
   return (next) => {
     const names = (of) => JSON.stringify([of.layers, of.lines].map((list) => list.map((each) => [each.name, each.colour])));
     const is_alike = names(next) === names(drawn);
+    const part = enlarged();
     drawn = next;
-    if (plot && is_alike) plot.setData(data());
-    else if (plot) draw(chart.clientWidth);
+    if (plot && is_alike) {
+      plot.setData(data());
+      if (part) plot.setScale("x", part);
+    } else if (plot) {
+      draw(chart.clientWidth, part);
+    }
     if (!plot || plot.cursor.left < 0) tell(null);
   };
 }

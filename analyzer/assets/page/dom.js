@@ -1,5 +1,8 @@
 // Elements. Text is always text: nothing here parses HTML.
 
+// Attributes that people read or hear.
+const SPOKEN = ["title", "aria-label"];
+
 // An element with attributes and children; strings are text, null and false are left out.
 function el(name, attributes, ...children) {
   const element = document.createElement(name);
@@ -7,6 +10,7 @@ function el(name, attributes, ...children) {
     if (value == null || value === false) continue;
     if (key === "style") Object.assign(element.style, value);
     else if (key.startsWith("on")) element.addEventListener(key.slice(2), value);
+    else if (SPOKEN.includes(key)) element.setAttribute(key, harmless(String(value)));
     else element.setAttribute(key, value === true ? "" : String(value));
   }
   append(element, children);
@@ -29,7 +33,7 @@ const SVG = "http://www.w3.org/2000/svg";
 
 function svg(name, attributes, ...children) {
   const element = document.createElementNS(SVG, name);
-  for (const [key, value] of Object.entries(attributes ?? {})) element.setAttribute(key, String(value));
+  for (const [key, value] of Object.entries(attributes ?? {})) element.setAttribute(key, SPOKEN.includes(key) ? harmless(String(value)) : String(value));
   append(element, children);
   return element;
 }
@@ -69,10 +73,16 @@ function softened(name, part) {
   return `rgb(${parts(name).map((value, n) => Math.round(value * part + below[n] * (1 - part))).join(", ")})`;
 }
 
-// Calls `draw` when colours change, which canvases do not notice.
-function onColours(draw) {
-  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", draw);
+// Calls `draw` when colours change, which canvases do not notice, for as long as the element is in
+// the page: it alone holds `draw`.
+function onColours(element, draw) {
+  element.dataset.colours = "";
+  element.addEventListener("colours", draw);
 }
+
+matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => {
+  for (const element of document.querySelectorAll("[data-colours]")) element.dispatchEvent(new Event("colours"));
+});
 
 // Calls `draw` with the element's width, now and whenever it changes.
 function onWidth(element, draw) {

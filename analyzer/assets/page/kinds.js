@@ -17,3 +17,8 @@ function whoseName(whose) {
   const again = whose.incarnation > 0 ? `, program ${whose.incarnation + 1}` : "";
   return `${device} · process ${whose.pid}${again}${whose.name ? ` (${harmless(whose.name).slice(0, 60)})` : ""}`;
 }
+
+// What is not shown of curves or maps, as there is too much of it.
+function leftOut(what, number, which) {
+  return `${what} of ${count(number)} other${number === 1 ? "" : "s"} ${which} were left out: one is of a process on one device.`;
+}

@@ -74,14 +74,9 @@ function memoryMap(host, map, view = { order: "size", shown: BAR_ROWS }) {
     const scale = () => canvas.clientWidth / Math.max(1, bar.size ?? 1);
 
     function draw() {
-      const [width, height] = [canvas.clientWidth, canvas.clientHeight];
-      if (!width) return;
-      canvas.width = width * devicePixelRatio;
-      canvas.height = height * devicePixelRatio;
-      const ctx = canvas.getContext("2d");
-      ctx.scale(devicePixelRatio, devicePixelRatio);
-      ctx.fillStyle = colour("free");
-      ctx.fillRect(0, 0, width, height);
+      const ctx = emptied(canvas);
+      if (!ctx) return;
+      const height = canvas.clientHeight;
       const fill = colour("kind-" + bar.kind);
       for (const piece of inside) {
         if (piece.live === 0) continue;
@@ -122,7 +117,7 @@ function memoryMap(host, map, view = { order: "size", shown: BAR_ROWS }) {
     });
     canvas.addEventListener("focus", () => here == null && tellPiece(bar, { whole: true }));
     onWidth(canvas, draw);
-    onColours(draw);
+    onColours(canvas, draw);
     return el("div", { class: "piece" }, el("span", { class: "size" }, bytes(bar.size)), canvas,
       el("span", { class: "live" }, bar.segment ? percent(bar.segment.allocated, bar.size) : ""),
       el("span", { class: "about", title: whole(bar) }, about(bar)));
@@ -165,20 +160,28 @@ function memoryMap(host, map, view = { order: "size", shown: BAR_ROWS }) {
   tellPiece(null, null);
 }
 
+// To draw on a canvas, as large as it is seen and free all over; null: it is not seen.
+function emptied(canvas) {
+  const [width, height] = [canvas.clientWidth, canvas.clientHeight];
+  if (!width) return null;
+  canvas.width = width * devicePixelRatio;
+  canvas.height = height * devicePixelRatio;
+  const ctx = canvas.getContext("2d");
+  ctx.scale(devicePixelRatio, devicePixelRatio);
+  ctx.fillStyle = colour("free");
+  ctx.fillRect(0, 0, width, height);
+  return ctx;
+}
+
 // All pieces on one scale, the largest first; what is free in a segment stays empty.
 function scaleBand(bars, rest, total, tell) {
   const largest = [...bars].sort((a, b) => (b.size ?? 0) - (a.size ?? 0));
   const canvas = el("canvas", { class: "band", tabindex: 0, role: "img", "aria-label": `${counted(bars.length, "piece")} of ${bytes(total)} in all, to scale` });
   const scale = () => canvas.clientWidth / Math.max(1, total);
   const draw = () => {
-    const [width, height] = [canvas.clientWidth, canvas.clientHeight];
-    if (!width) return;
-    canvas.width = width * devicePixelRatio;
-    canvas.height = height * devicePixelRatio;
-    const ctx = canvas.getContext("2d");
-    ctx.scale(devicePixelRatio, devicePixelRatio);
-    ctx.fillStyle = colour("free");
-    ctx.fillRect(0, 0, width, height);
+    const ctx = emptied(canvas);
+    if (!ctx) return;
+    const height = canvas.clientHeight;
     let at = 0;
     for (const bar of largest) {
       const live = bar.segment ? bar.segment.allocated : bar.size ?? 0;
@@ -203,6 +206,6 @@ function scaleBand(bars, rest, total, tell) {
     show: (place) => tell(place == null ? null : largest[place]),
   });
   onWidth(canvas, draw);
-  onColours(draw);
+  onColours(canvas, draw);
   return canvas;
 }

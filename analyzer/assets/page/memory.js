@@ -62,7 +62,7 @@ function memorySections(supplement) {
       replace(over_time, chart);
       curveChart(chart, drawn);
       replace(moments, markList(drawn.marks, (value) => `${value.toFixed(6)} s`),
-        supplement.marks_left_out > 0 && el("p", { class: "faint" }, `and ${count(supplement.marks_left_out)} later moments`));
+        supplement.marks_left_out > 0 && el("p", { class: "faint" }, `and ${counted(supplement.marks_left_out, "moment")} more, of kinds that happened too often to list`));
     } else {
       replace(over_time, el("p", {}, "No change of it was recorded."));
       replace(moments);
@@ -82,9 +82,10 @@ function memorySections(supplement) {
   const tools = (place) => (all.size > 1 ? selects[place] : el("span", { class: "faint" }, named(whoseName([...all.values()][0].whose))));
   choose(curves.length ? whoseKey(first(curves, marks)) : [...all.keys()][0]);
   return [
-    section("time", "Memory over time", null, tools(0), over_time, moments),
+    section("time", "Memory over time", null, tools(0), over_time, moments,
+      supplement.curves_left_out > 0 && el("p", { class: "faint more" }, leftOut("Curves", supplement.curves_left_out, "that came later"))),
     section("map", "Memory map", title, tools(1), pieces,
-      supplement.maps_left_out > 0 && el("p", { class: "faint more" }, `Maps of ${counted(supplement.maps_left_out, "process")} with less memory were left out.`.replace("processs", "processes"))),
+      supplement.maps_left_out > 0 && el("p", { class: "faint more" }, leftOut("Maps", supplement.maps_left_out, "with less memory"))),
   ];
 }
 

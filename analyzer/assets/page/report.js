@@ -26,7 +26,7 @@ function reportPage(report, supplement) {
       largest && ["PyTorch", bytes(largest.allocated), `of ${bytes(largest.reserved)} reserved`, null, "torch"],
       ["calls", count(calls), counted(report.calls.length, "function"), null, "calls"],
       findingsFact(findings),
-      wholeFact(report),
+      wholeFact(report, supplement),
     ], [selected && banner("", "A part was selected:", [selected]), wholenessBanners(report, supplement)]);
   return [top, [
     findingsSection(findings, recording.start_ns),
@@ -87,7 +87,7 @@ function kickerOf(command, report) {
 }
 
 function memoryPage(report, supplement) {
-  const top = headline(kickerOf("memory", report), titleOf(report.processes), [...memoryFacts(report), wholeFact(report)], wholenessBanners(report, supplement));
+  const top = headline(kickerOf("memory", report), titleOf(report.processes), [...memoryFacts(report), wholeFact(report, supplement)], wholenessBanners(report, supplement));
   const doubts = report.processes.flatMap((process) => doubtsOf(process).map((doubt) => `process ${process.pid}: ${doubt}`));
   return [top, [
     ...memorySections(supplement),
@@ -127,7 +127,7 @@ function fragmentationPage(report, supplement) {
     torches.length > 0 && ["in empty segments", bytes(sum(torches, (row) => row.releasable)), "PyTorch gives these back", null, "releasable"],
     ["from the driver", bytes(sum(drivers, (row) => row.live_bytes)), `${bytes(sum(drivers, (row) => row.waste_bytes))} wasted in pages`, null, "driver"],
     findingsFact(report.findings),
-    wholeFact(report),
+    wholeFact(report, supplement),
   ], wholenessBanners(report, supplement));
   const at = (title, of) => size(title, of);
   const place = [{ title: "pid", value: (row) => row.pid, number: true }, { title: "device", value: (row) => row.device, show: (row) => row.device ?? UNKNOWN, number: true }];

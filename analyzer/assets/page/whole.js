@@ -22,6 +22,7 @@ function lossesOf(recording) {
 }
 
 function wholenessBanners(report, supplement) {
+  const { live, cuts, notes } = supplement;
   const recording = report.recording;
   const lines = [];
   for (const [name, lost] of lossesOf(recording)) {
@@ -29,29 +30,32 @@ function wholenessBanners(report, supplement) {
   }
   if (lines.length) lines.push("Counts and bytes are too low, and memory may be off.");
   const is_unknown = lossesOf(recording).some(([, lost]) => lost == null);
-  if (!recording.complete) lines.push("The recording was cut off before its end: what came last is missing.");
-  else if (recording.truncated) lines.push("The file has no end marker.");
+  if (!recording.complete && !live) lines.push("The recording was cut off before its end: what came last is missing.");
+  else if (recording.truncated && !live) lines.push("The file has no end marker.");
   if (is_unknown) lines.push("Whether anything was lost is not known: the recording has no accounts.");
   if (recording.damaged_checkpoints > 0) lines.push(`${counted(recording.damaged_checkpoints, "checkpoint")} could not be read.`);
   const unbalanced = (report.accounts ?? []).filter((account) => !account.balanced);
   if (unbalanced.length) lines.push(`The accounts of ${counted(unbalanced.length, "function")} do not balance: calls are missing.`);
-  const gaps = supplement.marks.filter((mark) => mark.what === "gap").length;
-  if (gaps) lines.push(`In ${counted(gaps, "stretch")} calls may have been missed: ◇ in the chart.`.replace("stretchs", "stretches"));
+  if (supplement.gaps > 0) lines.push(`In ${counted(supplement.gaps, "stretch")} calls may have been missed: ◇ in the chart.`.replace("stretchs", "stretches"));
   if (recording.sampled) {
     lines.push(`${recording.sampled.families.join(", ")}: traced in ${counted(recording.sampled.windows, "window")} of ${duration(recording.sampled.open_ns)} in all; counts, bytes and times are those of the windows.`);
   }
-  lines.push(...supplement.notes);
-  return lines.length ? [banner("warning", "This recording is not whole.", lines)] : [];
+  lines.push(...cuts);
+  return [
+    lines.length > 0 && banner("warning", "This recording is not whole.", lines),
+    live && banner("", "This recording is being written:", ["what comes later is not in this page."]),
+    notes.length > 0 && banner("", "How it was read:", notes),
+  ];
 }
 
-function wholeFact(report) {
+function wholeFact(report, { live }) {
   const lost = lossesOf(report.recording);
   const sum = lost.reduce((all, [, count]) => all + (count ?? 0), 0);
   const is_unknown = lost.some(([, count]) => count == null);
-  const complete = report.recording.complete;
+  const { complete } = report.recording;
   return ["lost", sum > 0 ? count(sum) : is_unknown ? "unknown" : "nothing",
-    complete ? "the recording is complete" : "the recording was cut off",
-    sum > 0 || is_unknown || !complete ? "warning" : null, "lost"];
+    complete ? "the recording is complete" : live ? "the recording goes on" : "the recording was cut off",
+    sum > 0 || is_unknown || !(complete || live) ? "warning" : null, "lost"];
 }
 
 function rows(title, list, show, most = 50) {

@@ -5,7 +5,6 @@ use super::output;
 use super::recordings::Recordings;
 use crate::Error;
 use crate::fragmentation::{COLUMNS, Collector, Report, Size, write_text};
-use crate::html::{self, Page, Supplement};
 use crate::input::Ended;
 use crate::selection::{Selection, Time};
 
@@ -40,30 +39,18 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Error> {
     let selection = recordings.selection()?;
     let mut collector = Collector::new(*at, fit.map(|Size(bytes)| bytes)).select(selection.clone());
     html.check(*json)?;
-    let mut beside = html
-        .is_wanted()
-        .then(|| html::Collector::new(selection.clone(), *at));
-    let ended = recordings.read(COLUMNS, |batch| {
-        collector.batch(batch);
-        if let Some(beside) = &mut beside {
-            beside.batch(batch);
-        }
-    })?;
+    let part = (&selection, *at);
+    let (ended, supplement) =
+        html.read(recordings, COLUMNS, part, |batch| collector.batch(batch))?;
     let report = collector.finish();
     warn(&report, &selection, &ended);
-    let Some(beside) = beside else {
-        return output::print(&report, *json, write_text);
-    };
-    let supplement = Supplement {
-        notes: output::notes(&ended),
-        ..beside.finish()
-    };
-    html.write(&Page {
-        command: "fragmentation",
-        report: &report,
-        supplement: &supplement,
-    })?;
-    output::print_json(&report, *json)
+    html.print(
+        "fragmentation",
+        &report,
+        supplement.as_ref(),
+        *json,
+        write_text,
+    )
 }
 
 /// Says on standard error what makes the report doubtful: it may be read by a program.

@@ -5,9 +5,15 @@ use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
+use trace::EventBatch;
 
+use super::output;
+use super::recordings::Recordings;
 use crate::Error;
-use crate::html::Page;
+use crate::html::{Collector, Page, Supplement};
+use crate::input::Ended;
+use crate::selection::{Selection, Time};
+use crate::text::Colour;
 
 /// Whether a page is wanted, and where.
 #[derive(Clone, Debug, clap::Args)]
@@ -31,8 +37,51 @@ impl Html {
         }
     }
 
+    /// Reads recordings for `take`; gives how they ended, and what a page of the selected part
+    /// shows beyond the report, at the moment `at`, if one is wanted.
+    pub(super) fn read(
+        &self,
+        recordings: &Recordings,
+        columns: &'static [&'static str],
+        (selection, at): (&Selection, Option<Time>),
+        mut take: impl FnMut(&EventBatch),
+    ) -> Result<(Ended, Option<Supplement>), Error> {
+        let mut beside = self
+            .is_wanted()
+            .then(|| Collector::new(selection.clone(), at));
+        let ended = recordings.read(columns, |batch| {
+            take(batch);
+            if let Some(beside) = &mut beside {
+                beside.batch(batch);
+            }
+        })?;
+        let supplement = beside.map(|beside| beside.finish(&ended));
+        Ok((ended, supplement))
+    }
+
+    /// Prints the report of a command: as a page where there is a supplement for it, else as the
+    /// text that `write_text` makes of it, and as JSON.
+    pub(super) fn print<T: Serialize>(
+        &self,
+        command: &'static str,
+        report: &T,
+        supplement: Option<&Supplement>,
+        json: bool,
+        write_text: impl FnOnce(&T, Colour, &mut dyn Write) -> io::Result<()>,
+    ) -> Result<(), Error> {
+        let Some(supplement) = supplement else {
+            return output::print(report, json, write_text);
+        };
+        self.write(&Page {
+            command,
+            report,
+            supplement,
+        })?;
+        output::print_json(report, json)
+    }
+
     /// Writes the page, if one is wanted.
-    pub(super) fn write<T: Serialize>(&self, page: &Page<'_, T>) -> Result<(), Error> {
+    fn write<T: Serialize>(&self, page: &Page<'_, T>) -> Result<(), Error> {
         let Some(path) = &self.html else {
             return Ok(());
         };

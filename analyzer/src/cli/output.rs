@@ -35,21 +35,6 @@ pub(super) fn print_json<T: Serialize>(report: &T, json: bool) -> Result<(), Err
     Ok(())
 }
 
-/// What there is to say of how recordings ended, for those who do not see standard error.
-pub(super) fn notes(ended: &Ended) -> Vec<String> {
-    let Ended {
-        end: _,
-        cut,
-        notes,
-        // That it is being written is among the notes.
-        is_live: _,
-    } = ended;
-    let cut = cut
-        .iter()
-        .map(|Cut { input, end }| format!("{input} is {end}; what came after is missing"));
-    notes.iter().cloned().chain(cut).collect()
-}
-
 /// Says on standard error what else there is to know of what was read: that the end of a
 /// recording is missing, above all. What is on standard output may be read by a program.
 pub(super) fn warn_of(complete: bool, ended: &Ended) {

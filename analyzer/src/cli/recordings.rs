@@ -51,9 +51,9 @@ impl Recordings {
         Recording::open(&self.paths, columns)
     }
 
-    /// Whether they can be opened again: all are files or folders.
+    /// Whether they can be read again.
     pub(super) fn can_be_read_twice(&self) -> bool {
-        can_be_read_twice(&self.paths)
+        self.paths.iter().all(|path| is_kept(path))
     }
 
     /// Reads all, in order.
@@ -100,18 +100,15 @@ impl Part {
     }
 }
 
-fn can_be_read_twice(paths: &[PathBuf]) -> bool {
-    let is_kept = |path: &PathBuf| path.is_file() || path.is_dir();
-    paths.iter().all(is_kept)
+/// Whether what is read from there is still there the next time: it is no pipe. That nothing is
+/// there is told when it is opened.
+fn is_kept(path: &Path) -> bool {
+    path != Path::new("-") && (path.is_file() || path.is_dir() || !path.exists())
 }
 
 /// The UUIDs that the recordings tell.
 fn uuids(paths: &[PathBuf]) -> Result<Uuids, Error> {
-    let is_pipe = |path: &PathBuf| {
-        let is_special = path.exists() && !path.is_file() && !path.is_dir();
-        path == Path::new("-") || is_special
-    };
-    if paths.iter().any(is_pipe) {
+    if !paths.iter().all(|path| is_kept(path)) {
         return Err(Error::ReadTwice);
     }
     let mut uuids = Uuids::default();

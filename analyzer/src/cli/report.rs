@@ -7,7 +7,7 @@ use super::output;
 use super::recordings::Recordings;
 use crate::Error;
 use crate::hist;
-use crate::html::{self, Page, Supplement};
+use crate::html::{self, Supplement};
 use crate::input::Ended;
 use crate::launches;
 use crate::report::{COLUMNS, Collector, Report};
@@ -34,30 +34,25 @@ pub struct WithPage {
 }
 
 pub(super) fn run(WithPage { arguments, html }: &WithPage) -> Result<(), Error> {
-    if !html.is_wanted() {
-        let report = collect(arguments)?;
-        return output::print(&report, arguments.json, text::write);
-    }
     html.check(arguments.json)?;
     let selection = arguments.recordings.selection()?;
-    let mut memory = html::Collector::new(selection.clone(), None);
-    let mut hist = hist::Collector::new(selection, None, &[]);
+    let mut beside = html.is_wanted().then(|| {
+        let memory = html::Collector::new(selection.clone(), None);
+        (memory, hist::Collector::new(selection, None, &[]))
+    });
     let (report, ended) = collect_beside(arguments, |batch| {
-        memory.batch(batch);
-        hist.batch(batch);
+        if let Some((memory, hist)) = &mut beside {
+            memory.batch(batch);
+            hist.batch(batch);
+        }
     })?;
-    let supplement = Supplement {
-        notes: output::notes(&ended),
+    let supplement = beside.map(|(memory, hist)| Supplement {
         hist: Some(hist.finish()),
         threads: Some(launches::threads(report.host.threads.clone())),
-        ..memory.finish()
-    };
-    html.write(&Page {
-        command: "report",
-        report: &report,
-        supplement: &supplement,
-    })?;
-    output::print_json(&report, arguments.json)
+        ..memory.finish(&ended)
+    });
+    let supplement = supplement.as_ref();
+    html.print("report", &report, supplement, arguments.json, text::write)
 }
 
 /// The report of what the arguments select; warnings go to standard error.

@@ -5,10 +5,10 @@ use std::path::{Path, PathBuf};
 use trace::Event;
 
 use super::html::Html;
-use super::{output, recordings};
+use super::recordings;
 use crate::Error;
 use crate::fragmentation::{COLUMNS, Size};
-use crate::html::{self, Page};
+use crate::html;
 use crate::input::Input;
 use crate::snapshot::{self, Join, Report, Search, Snapshot, write_text};
 
@@ -45,15 +45,8 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Error> {
     if let Some(recording) = recording {
         report.recording = Some(join(&snapshot, recording)?);
     }
-    if !html.is_wanted() {
-        return output::print(&report, *json, write_text);
-    }
-    html.write(&Page {
-        command: "snapshot",
-        report: &report,
-        supplement: &html::of_snapshot(&snapshot),
-    })?;
-    output::print_json(&report, *json)
+    let supplement = html.is_wanted().then(|| html::of_snapshot(&snapshot));
+    html.print("snapshot", &report, supplement.as_ref(), *json, write_text)
 }
 
 /// Reads a snapshot's file.

@@ -10,15 +10,13 @@ use trace::{Event, EventBatch, Fact, Kind, fact};
 use super::curve::Curves;
 use super::map;
 use super::supplement::{Map, Mark, SCHEMA, Supplement, What};
+use crate::input::{Cut, Ended};
 use crate::report::is_allocation;
 use crate::selection::{Selection, Time};
 use crate::text::{bytes, counted};
 
-/// Most marks of a page.
-const MARKS: usize = 400;
-
-/// Most maps of a page.
-const MAPS: usize = 24;
+/// Most marks of a page that are about the same: failures must not hide a loss.
+const MARKS: u64 = 80;
 
 /// Takes the rows of a recording, in order.
 #[derive(Debug, Default)]
@@ -28,7 +26,8 @@ pub(crate) struct Collector {
     at: Option<Time>,
     start: Option<u64>,
     end: Option<u64>,
-    is_in_window: bool,
+    /// Where the selected part begins; `None`: it has not begun.
+    from: Option<u64>,
     is_past: bool,
     ledger: Ledger,
     curves: Curves,
@@ -37,7 +36,8 @@ pub(crate) struct Collector {
     maps: Vec<Map>,
     maps_left_out: u64,
     marks: Vec<Mark>,
-    marks_left_out: u64,
+    /// How many there would be.
+    made: BTreeMap<What, u64>,
     lost: u64,
 }
 
@@ -85,7 +85,6 @@ impl Collector {
         let now = moment.unwrap_or(event.timestamp);
         if moment.is_some() {
             self.pass(now);
-            self.enter_window(now);
         }
         if self.is_past {
             return;
@@ -97,7 +96,7 @@ impl Collector {
         self.end_of_process(event, fact.as_ref());
         let checkpoints = self.ledger.checkpoints();
         self.ledger.apply(event);
-        if !self.is_in_window {
+        if self.from.is_none() {
             return;
         }
         if self.ledger.checkpoints() > checkpoints {
@@ -129,22 +128,19 @@ impl Collector {
     /// A moment that is looked at, or the first after them.
     fn pass(&mut self, moment: u64) {
         let start = self.start.unwrap_or(moment);
+        let from = self.selection.from.map(|from| from.after(start).max(start));
+        if self.from.is_none() && !self.is_past && from.is_none_or(|from| moment >= from) {
+            let from = from.unwrap_or(start);
+            self.from = Some(from);
+            // What is there since before does not begin with the next change of it.
+            self.curves = Curves::starting(from, self.selection.clone());
+            self.curves.note_all(&self.ledger, from);
+        }
         let at = self.at.map(|at| at.after(start));
         let to = self.selection.to.map(|to| to.after(start));
         self.is_past |= at.is_some_and(|at| moment > at) || to.is_some_and(|to| moment >= to);
-        if !self.is_past {
-            self.end = self.end.max(Some(moment));
-        }
-    }
-
-    fn enter_window(&mut self, now: u64) {
-        let start = self.start.unwrap_or(now);
-        let from = self.selection.from.map_or(start, |from| from.after(start));
-        if !self.is_in_window && !self.is_past && (now >= from || self.selection.from.is_none()) {
-            self.is_in_window = true;
-            self.curves = Curves::starting(from);
-            self.curves.note_all(&self.ledger, now);
-        }
+        let last = at.into_iter().chain(to).fold(moment, u64::min).max(start);
+        self.end = self.end.max(Some(last));
     }
 
     fn mark_fact(&mut self, fact: &Fact, event: &Event) {
@@ -184,11 +180,13 @@ impl Collector {
 
     fn mark(&mut self, what: What, at: u64, until: Option<u64>, pid: Option<u32>, text: String) {
         let is_selected = pid.is_none_or(|pid| self.selection.has_process(pid));
-        if !self.is_in_window || !is_selected {
+        let is_in_window = self.from.is_some_and(|from| until.unwrap_or(at) >= from);
+        if !is_in_window || !is_selected {
             return;
         }
-        if self.marks.len() >= MARKS {
-            self.marks_left_out += 1;
+        let made = self.made.entry(what).or_default();
+        *made += 1;
+        if *made > MARKS {
             return;
         }
         self.marks.push(Mark {
@@ -201,7 +199,7 @@ impl Collector {
     }
 
     fn end_of_process(&mut self, event: &Event, fact: Option<&Fact>) {
-        if !self.is_in_window {
+        if self.from.is_none() {
             return;
         }
         let Some(process) = self.ledger.about_to_end(event) else {
@@ -221,7 +219,7 @@ impl Collector {
         };
         self.curves.end(process, now);
         self.maps.extend(maps);
-        self.limit_maps();
+        self.maps_left_out += map::keep_largest(&mut self.maps);
         self.mark_out_of_memory(key, ran_out);
         if had_memory {
             let text = format!("process {} ended ({how})", key.pid);
@@ -239,15 +237,6 @@ impl Collector {
         map::of_process(process, now, ended, is_wanted, caller)
     }
 
-    /// The maps of the most bytes stay.
-    fn limit_maps(&mut self) {
-        if self.maps.len() > MAPS {
-            self.maps.sort_by_key(|map| Reverse(map.bytes()));
-            let surplus = self.maps.split_off(MAPS).len();
-            self.maps_left_out += surplus as u64;
-        }
-    }
-
     fn mark_out_of_memory(&mut self, key: ProcessKey, ran_out: Vec<(u64, u64)>) {
         for (at, asked) in ran_out {
             let text = format!(
@@ -259,8 +248,8 @@ impl Collector {
         }
     }
 
-    /// All that was taken in.
-    pub(crate) fn finish(mut self) -> Supplement {
+    /// All that was taken in, of a recording that ended so.
+    pub(crate) fn finish(mut self, ended: &Ended) -> Supplement {
         let start = self.start.unwrap_or(0);
         let end = self.end.unwrap_or(start);
         let at = self.at.map_or(end, |at| at.after(start));
@@ -272,40 +261,42 @@ impl Collector {
         for (key, ran_out) in ran_out {
             self.mark_out_of_memory(key, ran_out);
         }
-        let live: Vec<Map> = self
-            .ledger
-            .live()
-            .flat_map(|process| self.maps_of(process, at, None))
-            .collect();
-        self.maps.extend(live);
-        self.limit_maps();
-        self.maps.sort_by_key(|map| Reverse(map.bytes()));
+        let mut maps = std::mem::take(&mut self.maps);
+        for process in self.ledger.live() {
+            maps.extend(self.maps_of(process, at, None));
+            self.maps_left_out += map::keep_largest(&mut maps);
+        }
         if self.lost > 0 {
             let lost = counted(self.lost, "call");
             let text = format!("{lost} lost, at moments that nobody knows");
             self.mark(What::Lost, start, self.end, None, text);
         }
         self.marks.sort_by_key(|mark| mark.at_ns);
-        let selection = &self.selection;
-        let mut curves = self.curves.finish(&self.ledger, end, |whose| {
-            whose.pid.is_none_or(|pid| selection.has_process(pid))
-                && selection.has_device(whose.pid.unwrap_or(0), whose.device)
-        });
+        let (mut curves, curves_left_out) = self.curves.finish(&self.ledger, end);
         curves.sort_by_key(|curve| Reverse(curve.most()));
+        let surplus = self.made.values().map(|made| made.saturating_sub(MARKS));
         Supplement {
             schema: SCHEMA,
             start_ns: self.start,
             end_ns: self.end,
-            notes: Vec::new(),
+            live: ended.is_live,
+            cuts: ended.cut.iter().map(in_words).collect(),
+            notes: ended.notes.clone(),
             curves,
-            maps: self.maps,
+            curves_left_out,
+            maps,
             maps_left_out: self.maps_left_out,
             marks: self.marks,
-            marks_left_out: self.marks_left_out,
+            marks_left_out: surplus.sum(),
+            gaps: self.made.get(&What::Gap).copied().unwrap_or(0),
             hist: None,
             threads: None,
         }
     }
+}
+
+fn in_words(Cut { input, end }: &Cut) -> String {
+    format!("{input} is {end}; what came after is missing")
 }
 
 /// When PyTorch ran out of memory, and what it asked for.

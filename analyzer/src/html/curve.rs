@@ -1,15 +1,16 @@
 //! Memory over time, in fixed memory: bins that become longer instead of more.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use ledger::{Ledger, MemoryKind, Process, ProcessKey};
 
 use super::supplement::{Curve, Envelope, Whose};
+use crate::selection::Selection;
 
 /// Most bins of a curve: a pixel each on a wide screen.
 const BINS: usize = 1024;
 
-/// Most curves: those of the processes and devices that came first.
+/// Most curves: those of the selected processes and devices that came first.
 const CURVES: usize = 256;
 
 /// The first length of a bin: 1 ms.
@@ -201,15 +202,18 @@ impl Line {
 pub(super) struct Curves {
     /// Where they begin, ns of `CLOCK_MONOTONIC`.
     from: u64,
+    selection: Selection,
     lines: BTreeMap<(ProcessKey, Option<i32>), (Whose, Line)>,
+    left_out: BTreeSet<(ProcessKey, Option<i32>)>,
 }
 
 impl Curves {
-    /// Curves that begin at `from`.
-    pub(super) fn starting(from: u64) -> Self {
+    /// Curves of what is selected, which begin at `from`.
+    pub(super) fn starting(from: u64, selection: Selection) -> Self {
         Self {
             from,
-            lines: BTreeMap::new(),
+            selection,
+            ..Self::default()
         }
     }
 
@@ -250,11 +254,19 @@ impl Curves {
             if line.state != Some(state) {
                 line.set(since, Some(state));
             }
-        } else if self.lines.len() < CURVES {
-            let mut line = Line::new();
-            line.set(since, Some(state));
-            self.lines.insert(key, (whose(process, device), line));
+            return;
         }
+        let pid = process.key().pid;
+        if !self.selection.has_process(pid) || !self.selection.has_device(pid, device) {
+            return;
+        }
+        if self.lines.len() >= CURVES {
+            self.left_out.insert(key);
+            return;
+        }
+        let mut line = Line::new();
+        line.set(since, Some(state));
+        self.lines.insert(key, (whose(process, device), line));
     }
 
     /// The process ended at `now`.
@@ -270,13 +282,8 @@ impl Curves {
         }
     }
 
-    /// The curves of those that `is_wanted`, up to `end`.
-    pub(super) fn finish(
-        mut self,
-        ledger: &Ledger,
-        end: u64,
-        is_wanted: impl Fn(&Whose) -> bool,
-    ) -> Vec<Curve> {
+    /// All curves up to `end`, and how many were left out.
+    pub(super) fn finish(mut self, ledger: &Ledger, end: u64) -> (Vec<Curve>, u64) {
         for process in ledger.live() {
             let key = process.key();
             let lines = self.lines.range_mut((key, None)..=(key, Some(i32::MAX)));
@@ -285,13 +292,12 @@ impl Curves {
             }
         }
         let since = end.saturating_sub(self.from);
-        let curves = self.lines.into_values().filter_map(|(whose, mut line)| {
-            is_wanted(&whose).then(|| {
-                line.pass(since);
-                line.finish(self.from, whose)
-            })
+        let curves = self.lines.into_values().map(|(whose, mut line)| {
+            line.pass(since);
+            line.finish(self.from, whose)
         });
-        curves.filter(Curve::is_worth_showing).collect()
+        let curves = curves.filter(Curve::is_worth_showing).collect();
+        (curves, self.left_out.len() as u64)
     }
 }
 

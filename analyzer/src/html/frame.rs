@@ -16,11 +16,21 @@ pub struct Frame<'a> {
 }
 
 impl Frame<'_> {
+    /// What the page may load, run and connect to, as `Content-Security-Policy` has it: nothing
+    /// but what stands in it, and [`Self::connect`].
+    pub fn policy(&self) -> String {
+        format!(
+            "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; \
+             img-src data:; connect-src {}; base-uri 'none'; form-action 'none'",
+            self.connect
+        )
+    }
+
     /// Everything up to the data of the page.
     pub fn open(&self, output: &mut dyn Write) -> io::Result<()> {
         let Self {
             command,
-            connect,
+            connect: _,
             fallback,
         } = self;
         write!(
@@ -29,9 +39,7 @@ impl Frame<'_> {
              <html lang=\"en\">\n\
              <head>\n\
              <meta charset=\"utf-8\">\n\
-             <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; \
-             style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:; \
-             connect-src {connect}; base-uri 'none'; form-action 'none'\">\n\
+             <meta http-equiv=\"Content-Security-Policy\" content=\"{policy}\">\n\
              <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
              <meta name=\"color-scheme\" content=\"light dark\">\n\
              <meta name=\"referrer\" content=\"no-referrer\">\n\
@@ -44,6 +52,7 @@ impl Frame<'_> {
              <a class=\"skip\" href=\"#page\">Skip to the contents</a>\n\
              <main id=\"page\"></main>\n\
              <noscript><p>{fallback}</p></noscript>\n",
+            policy = self.policy(),
             version = env!("CARGO_PKG_VERSION"),
             uplot_style = assets::UPLOT_STYLE,
             style = assets::STYLE,

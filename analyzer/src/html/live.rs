@@ -1,6 +1,5 @@
 //! Maps of a running agent.
 
-use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use serde::Serialize;
@@ -9,9 +8,6 @@ use trace::Fact;
 use super::map;
 use super::supplement::Map;
 use crate::memory::Collector;
-
-/// Most maps, those of the most bytes.
-const MAPS: usize = 24;
 
 /// Memory piece by piece, now. The JSON is described in docs/serve.md.
 #[derive(Clone, Debug, Serialize)]
@@ -34,20 +30,18 @@ impl MemoryMap {
                 Some((caller.id, caller.module?))
             })
             .collect();
-        let mut maps: Vec<Map> = collector
-            .ledger()
-            .live()
-            .flat_map(|process| {
-                map::of_process(process, now, None, |_| true, |id| callers.get(&id).cloned())
-            })
-            .collect();
-        maps.sort_by_key(|map| Reverse(map.bytes()));
-        let surplus = maps.split_off(MAPS.min(maps.len())).len();
+        let mut maps = Vec::new();
+        let mut maps_left_out = 0;
+        for process in collector.ledger().live() {
+            let caller = |id| callers.get(&id).cloned();
+            maps.extend(map::of_process(process, now, None, |_| true, caller));
+            maps_left_out += map::keep_largest(&mut maps);
+        }
         Self {
             schema: "cudasnoop.map/1",
             at_ns: now,
             maps,
-            maps_left_out: surplus as u64,
+            maps_left_out,
         }
     }
 }

@@ -8,6 +8,9 @@ use ledger::{CachingAllocator, MemoryKind, Origin, Process, Ranged};
 use super::curve::whose;
 use super::supplement::{Bar, Cell, Inside, Map, Rest};
 
+/// Most maps of a page.
+const MAPS: usize = 24;
+
 /// Most pieces of a map that are bars, the largest ones.
 const BARS: usize = 400;
 
@@ -46,6 +49,14 @@ pub(super) fn of_process(
         }
     });
     maps.filter(|map| !map.bars.is_empty()).collect()
+}
+
+/// Sorts maps by their bytes, and drops those for which there is no room; how many these are.
+pub(super) fn keep_largest(maps: &mut Vec<Map>) -> u64 {
+    maps.sort_by_cached_key(|map| Reverse(map.bytes()));
+    let surplus = maps.len().saturating_sub(MAPS);
+    maps.truncate(MAPS);
+    surplus as u64
 }
 
 /// Names, each once.
@@ -155,7 +166,7 @@ fn bars(
             api: origin
                 .and_then(|origin| origin.api.api())
                 .map(|api| api.name),
-            holder: None,
+            holder: holder(origin.and_then(|origin| origin.caller)),
             age_ns: Some(now.saturating_sub(segment.at.timestamp)),
             segment: Some(inside(allocator, segment, now)),
         });
@@ -180,10 +191,16 @@ fn inside(allocator: &CachingAllocator, segment: &ledger::Segment, now: u64) -> 
     Inside {
         pool: Some(segment.pool.name()),
         expandable: segment.is_expandable,
-        allocated: cells.iter().map(|cell| cell.live).sum(),
+        allocated: live_bytes(&cells),
         blocks: cells.len() as u64,
         cells,
     }
+}
+
+/// Of all cells; sizes can be anything, so their sum is at most the most there is.
+pub(super) fn live_bytes(cells: &[Cell]) -> u64 {
+    let live = cells.iter().map(|cell| cell.live);
+    live.fold(0, u64::saturating_add)
 }
 
 /// The largest bars, by address, with as many cells as a page has room for; and what is left.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use ledger::MemoryKind;
 
-use super::map::{Holders, largest};
+use super::map::{Holders, largest, live_bytes};
 use super::supplement::{Bar, Cell, Inside, Map, SCHEMA, Supplement, Whose};
 use crate::snapshot::{Segment, Snapshot, State, frame_outside_torch};
 
@@ -26,8 +26,11 @@ pub(crate) fn supplement(snapshot: &Snapshot) -> Supplement {
         schema: SCHEMA,
         start_ns: None,
         end_ns: None,
+        live: false,
+        cuts: Vec::new(),
         notes: Vec::new(),
         curves: Vec::new(),
+        curves_left_out: 0,
         maps: of_devices
             .chain(of_host)
             .filter(|map| !map.bars.is_empty())
@@ -35,6 +38,7 @@ pub(crate) fn supplement(snapshot: &Snapshot) -> Supplement {
         maps_left_out: 0,
         marks: Vec::new(),
         marks_left_out: 0,
+        gaps: 0,
         hist: None,
         threads: None,
     }
@@ -75,7 +79,7 @@ fn map(snapshot: &Snapshot, segments: &[&Segment], device: Option<i32>, kind: Me
                     .is_small
                     .map(|is_small| if is_small { "small" } else { "large" }),
                 expandable: segment.is_expandable,
-                allocated: cells.iter().map(|cell: &Cell| cell.live).sum(),
+                allocated: live_bytes(&cells),
                 blocks: cells.len() as u64,
                 cells,
             }),

@@ -24,18 +24,26 @@ pub(crate) struct Supplement {
     pub(crate) start_ns: Option<u64>,
     /// The last moment in it that was looked at.
     pub(crate) end_ns: Option<u64>,
-    /// What there is to know of how the recordings were read: what is on standard error, too.
+    /// Whether the recording goes on: it was read while it was written.
+    pub(crate) live: bool,
+    /// Files that break off, and where.
+    pub(crate) cuts: Vec<String>,
+    /// What else there is to know of how the recordings were read: what is on standard error, too.
     pub(crate) notes: Vec<String>,
     /// Memory over time, by process and device.
     pub(crate) curves: Vec<Curve>,
+    /// Curves that were left out because there were too many: those that came last.
+    pub(crate) curves_left_out: u64,
     /// Memory at the end of each process or of what was looked at, by process and device.
     pub(crate) maps: Vec<Map>,
     /// Maps that were left out because there were too many: those of the least bytes.
     pub(crate) maps_left_out: u64,
     /// Moments that curves show.
     pub(crate) marks: Vec<Mark>,
-    /// Marks that were left out because there were too many, the latest ones.
+    /// Marks that were left out because there were too many of their kind.
     pub(crate) marks_left_out: u64,
+    /// Marks that are about calls that may have been missed, those left out included.
+    pub(crate) gaps: u64,
     /// What `hist --json` prints; null in pages of other reports.
     pub(crate) hist: Option<hist::Report>,
     /// `threads` of `launches --json`; null in pages of other reports.
@@ -102,7 +110,7 @@ pub(crate) struct Mark {
 }
 
 /// What marks are about.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum What {
     /// PyTorch ran out of memory.

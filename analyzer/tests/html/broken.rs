@@ -13,13 +13,13 @@ fn banners(recording: &Recording) -> (String, Value) {
     page_of("report", &recording.path, &file, &[]);
     let mut browser = Browser::start();
     let mut page = browser.file(&file, 1000, 800, Colours::Light);
-    assert_quiet(&page);
     let banners = page.evaluate(
         "[...document.querySelectorAll('.banner')].map((each) => each.innerText).join('\\n')",
     );
     let supplement = document(&mut page, "supplement");
     let listed = page.evaluate("document.querySelectorAll('.marks li').length");
     assert!(listed.as_u64() > Some(0), "no moment is listed");
+    assert_quiet(&mut page);
     (banners.as_str().expect("text").to_owned(), supplement)
 }
 
@@ -85,5 +85,5 @@ fn a_whole_recording_says_so_too() {
         0
     );
     assert_eq!(page.text("#fact-lost").lines().next(), Some("nothing"));
-    assert_quiet(&page);
+    assert_quiet(&mut page);
 }

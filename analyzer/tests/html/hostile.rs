@@ -6,14 +6,15 @@ use trace::fact::{Caller, Kernel, Process};
 use trace::{Event, Fact, Kind};
 
 use crate::sample::{ENGINE, SECOND, START, Sample, at, process};
-use crate::{Recording, assert_fits, assert_quiet, document, page_of};
+use crate::{Recording, assert_quiet, document, page_of};
 
-const NAMES: [&str; 6] = [
+const NAMES: [&str; 7] = [
     "</script><script>window.hacked = 1</script>",
     "<img src=x onerror='window.hacked = 2'>",
     "<!--<script>",
     "\u{2028}\u{2029}\"'`${window.hacked = 3}\\",
     "\u{202e}gnirts desrever",
+    "\u{61c}\u{2067}\u{202d}turned",
     "__proto__",
 ];
 
@@ -71,8 +72,7 @@ fn they_are_text_and_nothing_else() {
         assert_eq!(page.evaluate("window.hacked"), Value::Null);
         assert_eq!(page.evaluate("document.images.length"), 0);
         assert_eq!(page.evaluate("document.scripts.length"), 4);
-        assert_quiet(&page);
-        assert_fits(&mut page, 360);
+        page.assert_fits(360);
         if command == "report" {
             let shown = page.evaluate(
                 "[...document.querySelectorAll('#kernels tbody')[0].rows].map((row) => row.cells[0].innerText)",
@@ -85,5 +85,12 @@ fn they_are_text_and_nothing_else() {
             let reversed = json!("\u{fffd}gnirts desrever");
             assert!(shown.contains(&reversed), "{shown:?}");
         }
+        // Nor does any turn the text that it is the title of.
+        let turned = page.evaluate(
+            "[...document.querySelectorAll('[title], [aria-label]')].filter((each) => \
+             /[\\u061c\\u202a-\\u202e\\u2066-\\u2069]/.test(each.title + each.ariaLabel)).length",
+        );
+        assert_eq!(turned, 0);
+        assert_quiet(&mut page);
     }
 }

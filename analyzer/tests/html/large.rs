@@ -109,5 +109,5 @@ fn a_page_about_a_million_events_is_small_and_exact() {
     let bars = map["bars"].as_array().expect("bars").len() as u64;
     let blocks = memory["live_blocks"].as_u64().expect("blocks");
     assert_eq!(bars + sum("rest", "pieces"), blocks);
-    assert_quiet(&page);
+    assert_quiet(&mut page);
 }

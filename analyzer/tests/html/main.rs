@@ -2,7 +2,9 @@
 //! can be more than text.
 
 mod broken;
+mod chart;
 mod command;
+mod expandable;
 mod hostile;
 mod large;
 mod numbers;
@@ -10,8 +12,10 @@ mod pages;
 #[path = "../printed/mod.rs"]
 mod printed;
 mod report;
+mod room;
 #[path = "../sample/mod.rs"]
 mod sample;
+mod window;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -78,8 +82,18 @@ fn document(page: &mut Page<'_>, id: &str) -> Value {
     serde_json::from_str(json.as_str().expect("text")).expect("JSON")
 }
 
-/// Panics if the page said anything on its console, or asked for anything but itself.
-fn assert_quiet(page: &Page<'_>) {
+/// The document of what only the page shows, from the page's file.
+fn supplement(page: &Path) -> Value {
+    let page = fs::read_to_string(page).expect("the page can be read");
+    let (_, rest) = page.split_once("id=\"supplement\">").expect("a supplement");
+    let (json, _) = rest.split_once("</script>").expect("its end");
+    serde_json::from_str(json).expect("JSON")
+}
+
+/// Panics if the page said anything on its console, or asked for anything but itself. It is the
+/// last thing to ask: what was done to the page has been drawn then.
+fn assert_quiet(page: &mut Page<'_>) {
+    page.settle();
     assert_eq!(page.console(), Vec::<String>::new());
     let requests = page.requests();
     let others: Vec<&String> = requests
@@ -94,17 +108,4 @@ fn assert_quiet(page: &Page<'_>) {
             .count(),
         1
     );
-}
-
-/// Panics unless the page fits into a window of this width, once charts are drawn anew.
-fn assert_fits(page: &mut Page<'_>, width: u32) {
-    page.resize(width, 800);
-    page.wait_until(&format!("innerWidth === {width}"));
-    page.wait_until(
-        "[...document.querySelectorAll('body *')].every((each) => \
-         each.getBoundingClientRect().right <= innerWidth + 1 \
-         || each.closest('.scroll, nav, .sr, .skip') !== null)",
-    );
-    let body = page.evaluate("document.documentElement.scrollWidth");
-    assert_eq!(body, u64::from(width));
 }

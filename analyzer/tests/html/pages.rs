@@ -7,7 +7,7 @@ use browser::{Browser, Colours};
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::{assert_fits, assert_quiet, document, page_of};
+use crate::{assert_quiet, document, page_of};
 
 fn fixture(name: &str) -> PathBuf {
     let tests = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests");
@@ -28,9 +28,9 @@ fn look(
     let mut page = browser.file(&file, 1400, 1000, Colours::Dark);
     assert_eq!(document(&mut page, "report"), json);
     check(&json, &mut page);
-    assert_fits(&mut page, 360);
+    page.assert_fits(360);
     page.choose(Colours::Light);
-    assert_quiet(&page);
+    assert_quiet(&mut page);
 }
 
 fn first_line(page: &mut browser::Page<'_>, fact: &str) -> String {

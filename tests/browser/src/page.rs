@@ -98,6 +98,23 @@ impl<'a> Page<'a> {
         }
     }
 
+    /// Waits until what was done to the page is drawn.
+    pub fn settle(&mut self) {
+        self.evaluate("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => done())))");
+    }
+
+    /// Panics unless the page fits into a window of this width, once charts are drawn anew.
+    pub fn assert_fits(&mut self, width: u32) {
+        self.resize(width, 800);
+        self.wait_until(&format!("innerWidth === {width}"));
+        self.wait_until(
+            "[...document.querySelectorAll('body *')].every((each) => \
+             each.getBoundingClientRect().right <= innerWidth + 1 \
+             || each.closest('.scroll, nav, .sr, .skip') !== null)",
+        );
+        self.wait_until(&format!("document.documentElement.scrollWidth === {width}"));
+    }
+
     /// Presses a key, as the `key` of a keyboard event names it.
     pub fn press(&mut self, key: &str) {
         let (code, text) = match key {

@@ -14,8 +14,8 @@ use axum::{
     routing::{get, put},
 };
 use futures_util::stream;
-use serde::{Deserialize, Serialize};
-use serde_json::json;
+use serde::Deserialize;
+use serde_json::{json, to_string, to_string_pretty};
 
 use super::App;
 use crate::serve::{Figures, status::Tracing, stream as recording};
@@ -36,26 +36,23 @@ pub(super) fn router() -> Router<App> {
 }
 
 async fn memory(State(app): State<App>) -> Response {
-    document(app, Figures::memory).await
+    document(app, |figures| to_string_pretty(&figures.memory())).await
 }
 
-/// The same, piece by piece.
+/// The same, piece by piece: thousands of them, for programs, so without spaces.
 async fn map(State(app): State<App>) -> Response {
-    document(app, Figures::map).await
+    document(app, |figures| to_string(&figures.map())).await
 }
 
 /// The figures of `/metrics`.
 async fn metrics(State(app): State<App>) -> Response {
-    document(app, Figures::metrics).await
+    document(app, |figures| to_string_pretty(&figures.metrics())).await
 }
 
-/// What `read` finds, as JSON.
-async fn document<T: Serialize + 'static>(app: App, read: fn(&Figures) -> T) -> Response {
-    // It is never closed.
-    let _turn = app.scrapes.acquire().await;
-    let figures = Figures::of(app.live);
-    let json =
-        tokio::task::spawn_blocking(move || serde_json::to_string_pretty(&read(&figures))).await;
+/// The JSON that `write` makes of what is known.
+async fn document(app: App, write: fn(&Figures) -> serde_json::Result<String>) -> Response {
+    let figures = Figures::of(Arc::clone(&app.live));
+    let json = app.answer(move || write(&figures)).await;
     let Ok(Ok(json)) = json else {
         let problem = "the report could not be put into words: this is a bug\n";
         return (StatusCode::INTERNAL_SERVER_ERROR, problem).into_response();

@@ -9,7 +9,7 @@ mod public;
 use std::{net::SocketAddr, sync::Arc};
 
 use axum::Router;
-use tokio::sync::Semaphore;
+use tokio::{sync::Semaphore, task::JoinError};
 
 pub(super) use listener::Limited;
 
@@ -36,6 +36,21 @@ impl App {
             scrapes: Arc::new(Semaphore::new(1)),
             recordings: Arc::new(Semaphore::new(RECORDINGS)),
         }
+    }
+
+    /// What `make` finds out. It is made to its end even where its client leaves, and the next
+    /// one waits for that.
+    async fn answer<T: Send + 'static>(
+        &self,
+        make: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T, JoinError> {
+        // It is never closed.
+        let turn = Arc::clone(&self.scrapes).acquire_owned().await;
+        let make = move || {
+            let _turn = turn;
+            make()
+        };
+        tokio::task::spawn_blocking(make).await
     }
 
     /// What `--listen` serves.

@@ -18,17 +18,24 @@ use axum::{
 
 use super::App;
 
-/// As the page's own policy, and what only a header can say: no other page may show it.
-const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; \
-                      img-src data:; connect-src 'self'; base-uri 'none'; form-action 'none'; \
-                      frame-ancestors 'none'";
+const FRAME: Frame<'_> = Frame {
+    command: "serve",
+    connect: "'self'",
+    fallback: "This page draws itself by JavaScript, from the API. On a terminal, cudasnoop top \
+               --connect shows holders, rates and losses; it has no map, and nothing over time.",
+};
 
-const HEADERS: [(HeaderName, HeaderValue); 6] = [
+/// The page's own policy, and what only a header can say: no other page may show it.
+static POLICY: LazyLock<HeaderValue> = LazyLock::new(|| {
+    let policy = format!("{}; frame-ancestors 'none'", FRAME.policy());
+    HeaderValue::try_from(policy).expect("it is of plain letters")
+});
+
+const HEADERS: [(HeaderName, HeaderValue); 5] = [
     (
         CONTENT_TYPE,
         HeaderValue::from_static("text/html; charset=utf-8"),
     ),
-    (CONTENT_SECURITY_POLICY, HeaderValue::from_static(POLICY)),
     (CACHE_CONTROL, HeaderValue::from_static("no-store")),
     (X_FRAME_OPTIONS, HeaderValue::from_static("DENY")),
     (X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff")),
@@ -36,16 +43,10 @@ const HEADERS: [(HeaderName, HeaderValue); 6] = [
 ];
 
 static PAGE: LazyLock<String> = LazyLock::new(|| {
-    let frame = Frame {
-        command: "serve",
-        connect: "'self'",
-        fallback: "This page draws itself by JavaScript, from the API. On a terminal, cudasnoop top \
-                   shows the same.",
-    };
     let mut page = Vec::new();
-    let written = frame
+    let written = FRAME
         .open(&mut page)
-        .and_then(|()| frame.close(&mut page, include_str!("../../../assets/live.js")));
+        .and_then(|()| FRAME.close(&mut page, include_str!("../../../assets/live.js")));
     written.expect("memory takes all");
     String::from_utf8(page).expect("the assets are text")
 });
@@ -55,5 +56,6 @@ pub(super) fn router() -> Router<App> {
 }
 
 async fn page() -> Response {
-    (HEADERS, PAGE.as_str()).into_response()
+    let policy = [(CONTENT_SECURITY_POLICY, POLICY.clone())];
+    (HEADERS, policy, PAGE.as_str()).into_response()
 }

@@ -1,5 +1,7 @@
 //! `/metrics`, `/healthz`, `/readyz`.
 
+use std::sync::Arc;
+
 use axum::{
     Router,
     extract::State,
@@ -24,10 +26,8 @@ pub(super) fn router() -> Router<App> {
 async fn metrics(State(app): State<App>, headers: HeaderMap) -> Response {
     let accept = headers.get(ACCEPT).and_then(|value| value.to_str().ok());
     let format = Format::accepted(accept.unwrap_or_default());
-    // It is never closed.
-    let _turn = app.scrapes.acquire().await;
-    let live = app.live;
-    let text = tokio::task::spawn_blocking(move || format.encode(live.samples())).await;
+    let live = Arc::clone(&app.live);
+    let text = app.answer(move || format.encode(live.samples())).await;
     let Ok(Ok(text)) = text else {
         let problem = "the metrics could not be put into words: this is a bug\n";
         return (StatusCode::INTERNAL_SERVER_ERROR, problem).into_response();

@@ -9,8 +9,11 @@ use serde_json::{Value, json};
 
 use crate::sidecar::{Sidecar, Step, get};
 
-/// A workload that holds what it took, and waits.
-fn holding() -> (Step, Sidecar) {
+/// What each of the workload's blocks that stay has.
+const LEAK: u64 = 1 << 20;
+
+/// A workload that holds what it took, and waits; and what it says it did.
+fn holding() -> (Step, Sidecar, Value) {
     let mut command = workload_command("mix");
     command.args(["--iterations", "40", "--layer", "both", "--threads", "3"]);
     command.args(["--leak", "5"]);
@@ -18,8 +21,8 @@ fn holding() -> (Step, Sidecar) {
     let sidecar = Sidecar::start(&["-p", &step.pid()]);
     sidecar.is_traced(&step.pid());
     step.go();
-    step.report();
-    (step, sidecar)
+    let truth = step.report();
+    (step, sidecar, truth)
 }
 
 /// The first line of a fact in the head.
@@ -47,22 +50,30 @@ fn devices(memory: &Value) -> Vec<&Value> {
 
 #[test]
 fn the_page_shows_what_the_api_says() {
-    let (mut step, sidecar) = holding();
+    let (mut step, sidecar, truth) = holding();
     let mut browser = Browser::start();
     let address = format!("http://{}/", sidecar.admin);
     let mut page = browser.open(&address, 1400, 1000, Colours::Light);
-    // Nothing changes any more: what is shown by the next answer is what a script gets.
+    // Nothing changes any more, once all has arrived.
+    let live = bytes(truth["live_bytes"].as_u64().expect("bytes"));
+    page.wait_until(&format!(
+        "document.querySelector('#fact-live').firstChild.data === {}",
+        json!(live)
+    ));
     let shown = page.evaluate("document.documentElement.dataset.at");
     page.wait_until(&format!("document.documentElement.dataset.at !== {shown}"));
 
     let memory = sidecar.json("/api/v1/memory");
     let devices = devices(&memory);
-    let live: u64 = devices
-        .iter()
-        .filter_map(|device| device["live_bytes"].as_u64())
-        .sum();
+    let live = truth["live_bytes"].as_u64().expect("bytes");
     assert!(live > 0);
     assert_eq!(fact(&mut page, "live"), bytes(live));
+    // A bar for each block, and all of them in the band.
+    let pieces = page.evaluate("document.querySelectorAll('#map .piece').length");
+    assert_eq!(pieces, live / LEAK);
+    let band = page.evaluate("document.querySelector('#map .band').ariaLabel");
+    let expected = format!("{} pieces of {} in all, to scale", live / LEAK, bytes(live));
+    assert_eq!(band, expected);
     let mut holders: Vec<String> = devices
         .iter()
         .flat_map(|device| device["holders"].as_array().expect("holders"))
@@ -118,9 +129,7 @@ fn the_page_shows_what_the_api_says() {
 
     for colours in [Colours::Dark, Colours::Light] {
         page.choose(colours);
-        page.resize(360, 800);
-        page.wait_until("innerWidth === 360");
-        assert_eq!(page.evaluate("document.documentElement.scrollWidth"), 360);
+        page.assert_fits(360);
     }
     let own = page.requests();
     let others: Vec<&String> = own
@@ -136,7 +145,7 @@ fn the_page_shows_what_the_api_says() {
 
 #[test]
 fn the_page_is_for_nobody_else() {
-    let (mut step, sidecar) = holding();
+    let (mut step, sidecar, _) = holding();
     for headers in ["Host: evil.example\r\n", "Sec-Fetch-Site: cross-site\r\n"] {
         assert_eq!(get(sidecar.admin, "/", headers).0, 403, "{headers}");
     }
@@ -163,7 +172,7 @@ fn the_page_is_for_nobody_else() {
 
 #[test]
 fn a_page_without_an_answer_says_so() {
-    let (mut step, sidecar) = holding();
+    let (mut step, sidecar, _) = holding();
     let mut browser = Browser::start();
     let address = format!("http://{}/", sidecar.admin);
     let mut page = browser.open(&address, 800, 600, Colours::Light);
