@@ -138,21 +138,14 @@ impl Ledger {
     /// Takes in the next event. Events come in order of `seq`.
     pub fn apply(&mut self, event: &Event) {
         match event.kind {
-            Kind::Fact => self.apply_fact(event),
-            Kind::Begin | Kind::Call => {
-                let mut shared = std::mem::take(&mut self.shared);
-                if let Some(process) = self.process_mut(event.pid, Moment::of(event)) {
-                    process.apply(event, &mut shared);
-                }
-                self.shared = shared;
-            }
+            Kind::Fact => return self.apply_fact(event),
+            Kind::Begin | Kind::Call => self.enter(event.pid, Moment::of(event)),
             // The last rows of a process, written after its end: they bring none back.
-            Kind::Abandoned | Kind::InFlight => {
-                let Self { live, shared, .. } = self;
-                if let Some(process) = live.get_mut(&event.pid) {
-                    process.apply(event, shared);
-                }
-            }
+            Kind::Abandoned | Kind::InFlight => {}
+        }
+        let Self { live, shared, .. } = self;
+        if let Some(process) = live.get_mut(&event.pid) {
+            process.apply(event, shared);
         }
     }
 
@@ -299,24 +292,30 @@ impl Ledger {
     }
 
     fn process_mut(&mut self, pid: u32, at: Moment) -> Option<&mut Process> {
-        if !self.live.contains_key(&pid) {
-            if self.live.len() >= self.limits.processes {
-                self.ignored = self.ignored.saturating_add(1);
-                return None;
-            }
-            let incarnations = self
-                .ended
-                .iter()
-                .map(Process::key)
-                .filter(|key| key.pid == pid);
-            let incarnation = incarnations
-                .map(|key| key.incarnation + 1)
-                .max()
-                .unwrap_or(0);
-            let process = Process::new(ProcessKey { pid, incarnation }, at, self.limits);
-            self.live.insert(pid, process);
-        }
+        self.enter(pid, at);
         self.live.get_mut(&pid)
+    }
+
+    /// A process lives from now on, if it does not already and there is room.
+    fn enter(&mut self, pid: u32, at: Moment) {
+        if self.live.contains_key(&pid) {
+            return;
+        }
+        if self.live.len() >= self.limits.processes {
+            self.ignored = self.ignored.saturating_add(1);
+            return;
+        }
+        let incarnations = self
+            .ended
+            .iter()
+            .map(Process::key)
+            .filter(|key| key.pid == pid);
+        let incarnation = incarnations
+            .map(|key| key.incarnation + 1)
+            .max()
+            .unwrap_or(0);
+        let process = Process::new(ProcessKey { pid, incarnation }, at, self.limits);
+        self.live.insert(pid, process);
     }
 
     fn end(&mut self, pid: u32, end: End) {

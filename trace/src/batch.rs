@@ -1,15 +1,19 @@
 //! Batches as they are read: columns, and rows on demand.
 
-use std::ops::Deref;
+use std::hint;
+use std::ops::{Deref, Range};
 
 use agent_common::{ApiId, Family, Layer, launch::Dimensions};
 use arrow_array::cast::AsArray;
 use arrow_array::types::UInt8Type;
 use arrow_array::{Array, ArrayRef, PrimitiveArray, RecordBatch, StringArray};
-use arrow_buffer::{NullBuffer, ScalarBuffer};
+use arrow_buffer::{Buffer, ScalarBuffer};
 
 use crate::schema::{Key, Named, Number, for_each_column};
 use crate::{Event, Kind};
+
+/// Bytes of a line of the processor's cache, on x86-64 and arm64.
+const LINE: usize = 64;
 
 /// A column in which every row has a value.
 #[derive(Clone, Debug)]
@@ -27,14 +31,15 @@ impl<T: Number> Deref for Required<T> {
 #[derive(Clone, Debug)]
 pub struct Optional<T: Number> {
     values: ScalarBuffer<T>,
-    valid: Option<NullBuffer>,
+    /// A bit for each row that has a value, the lowest first; `None` where all have.
+    valid: Option<Buffer>,
 }
 
 impl<T: Number> Optional<T> {
     fn new(array: &PrimitiveArray<T::Arrow>) -> Self {
         Self {
             values: array.values().clone(),
-            valid: array.nulls().cloned(),
+            valid: array.nulls().map(|valid| valid.inner().sliced()),
         }
     }
 
@@ -50,15 +55,13 @@ impl<T: Number> Optional<T> {
     pub fn get(&self, row: usize) -> Option<T> {
         // The bits of all columns stay in the processor's cache, the values do not: those of nulls
         // are not looked at.
-        let is_valid = match &self.valid {
-            Some(valid) => row < valid.len() && valid.is_valid(row),
-            None => true,
-        };
-        if is_valid {
-            self.values.get(row).copied()
-        } else {
-            None
+        if let Some(valid) = &self.valid {
+            let bits = valid.as_slice().get(row / 8)?;
+            if bits >> (row % 8) & 1 == 0 {
+                return None;
+            }
         }
+        self.values.get(row).copied()
     }
 }
 
@@ -109,6 +112,9 @@ impl Text {
 /// How a column comes out of a batch. An error says what is wrong.
 trait Column: Sized {
     fn read(array: Option<&ArrayRef>) -> Result<Self, String>;
+
+    /// Loads what some rows have; what comes back means nothing.
+    fn touch(&self, rows: Range<usize>) -> u8;
 }
 
 impl<T: Number> Column for Required<T> {
@@ -122,6 +128,18 @@ impl<T: Number> Column for Required<T> {
         }
         Ok(Self(array.values().clone()))
     }
+
+    fn touch(&self, rows: Range<usize>) -> u8 {
+        touch(&self.0, rows)
+    }
+}
+
+/// Loads a byte of each line of the processor's cache that values lie in.
+fn touch<T: Number>(values: &ScalarBuffer<T>, rows: Range<usize>) -> u8 {
+    let bytes = values.inner().as_slice();
+    let place = |row: usize| (row * size_of::<T>()).min(bytes.len());
+    let lines = bytes[place(rows.start)..place(rows.end)].iter();
+    lines.step_by(LINE).fold(0, |all, byte| all ^ byte)
 }
 
 impl<T: Number> Column for Optional<T> {
@@ -131,6 +149,10 @@ impl<T: Number> Column for Optional<T> {
         };
         let array = array.as_primitive_opt().ok_or("has another type")?;
         Ok(Self::new(array))
+    }
+
+    fn touch(&self, rows: Range<usize>) -> u8 {
+        touch(&self.values, rows)
     }
 }
 
@@ -161,6 +183,10 @@ impl<T: Named> Column for Names<T> {
         }
         Ok(column)
     }
+
+    fn touch(&self, rows: Range<usize>) -> u8 {
+        self.keys.touch(rows)
+    }
 }
 
 /// The keys and names of a column. Keys may be narrower than a name needs in this build: the
@@ -185,6 +211,11 @@ impl Column for Text {
         let texts = array.map(|array| array.as_string_opt().ok_or("has another type"));
         Ok(Self(texts.transpose()?.cloned()))
     }
+
+    /// Few rows have one.
+    fn touch(&self, _rows: Range<usize>) -> u8 {
+        0
+    }
 }
 
 macro_rules! columns {
@@ -206,6 +237,15 @@ macro_rules! columns {
                     $($name: Column::read(batch.column_by_name(stringify!($name)))
                         .map_err(|what| format!("column {} {what}", stringify!($name)))?,)*
                 })
+            }
+
+            /// Brings rows into the processor's cache, column by column. Processors see ahead of who
+            /// reads one stream of memory, not of who reads a batch's forty at once, as a loop over
+            /// rows does: each line would be waited for.
+            pub fn preload(&self, rows: Range<usize>) {
+                let mut all = 0;
+                $(all ^= self.$name.touch(rows.clone());)*
+                hint::black_box(all);
             }
 
             $(

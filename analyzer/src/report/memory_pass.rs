@@ -58,11 +58,11 @@ impl MemoryPass {
             self.books = MemoryBooks::new(from, &self.selection);
         }
         let mut hosts = vec![None; batch.len()];
-        for (place, host) in hosts.iter_mut().enumerate() {
-            match batch.kind().get(place) {
-                Some(Kind::Fact) => self.fact(&Row::at(batch, place)),
+        for (row, host) in Row::all(batch).zip(&mut hosts) {
+            match row.kind() {
+                Some(Kind::Fact) => self.fact(&row),
                 Some(Kind::Call | Kind::Begin | Kind::Abandoned | Kind::InFlight) => {
-                    *host = self.call(batch, place);
+                    *host = self.call(&row);
                 }
                 None => {}
             }
@@ -77,18 +77,15 @@ impl MemoryPass {
     }
 
     /// A row about a call: of a copy, what its host's side is.
-    fn call(&mut self, batch: &EventBatch, place: usize) -> Option<HostMemory> {
-        let effect = batch.api().get(place)?.api()?.effect;
+    fn call(&mut self, row: &Row<'_>) -> Option<HostMemory> {
+        let effect = row.api()?.api()?.effect;
         if effect == Effect::Copy {
-            return self.host_side(&Row::at(batch, place));
+            return self.host_side(row);
         }
         // Memory is a state: it has a history before the window, and a value at its end. What
         // one process shows, another one opens: all processes count.
-        if concerns_memory(effect) {
-            let row = Row::at(batch, place);
-            if self.bounds.is_before_end(row.end()) {
-                self.books.apply(&row.event(), row.end());
-            }
+        if concerns_memory(effect) && self.bounds.is_before_end(row.end()) {
+            self.books.apply(&row.event(), row.end());
         }
         None
     }

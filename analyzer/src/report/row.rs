@@ -4,6 +4,9 @@ use agent_common::ApiId;
 use agent_common::launch::Dimensions;
 use trace::{Event, EventBatch, Kind};
 
+/// Rows that the processor's cache has room for, with all their columns: 128 KiB at most.
+const NEAR: usize = 512;
+
 /// One row of a batch. What each method gives is what [`Event`] says of the field.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Row<'a> {
@@ -21,7 +24,12 @@ pub(crate) struct Row<'a> {
 impl<'a> Row<'a> {
     /// All rows of a batch, in order.
     pub(crate) fn all(batch: &'a EventBatch) -> impl Iterator<Item = Self> {
-        (0..batch.len()).map(move |row| Self::at(batch, row))
+        (0..batch.len()).map(|place| {
+            if place.is_multiple_of(NEAR) {
+                batch.preload(place..batch.len().min(place + NEAR));
+            }
+            Self::at(batch, place)
+        })
     }
 
     /// One row. Panics where the batch has none at this place.
