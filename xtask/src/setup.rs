@@ -32,7 +32,7 @@ const CHROMIUM_NAMES: [&str; 4] = [
 
 /// Builds the image, and runs it in a pod.
 const CONTAINER_PACKAGES: [&str; 4] = ["buildah", "catatonit", "crun", "podman"];
-const EMULATOR_PACKAGES: [&str; 3] = ["busybox-static", "cpio", "qemu-system-x86"];
+const EMULATOR_PACKAGES: [&str; 4] = ["busybox-static", "cpio", "linux-perf", "qemu-system-x86"];
 /// What the tests read recordings, exports, metrics, manifests and the dashboard with, besides our
 /// own readers; the last ones of `docs/fleet` and of Perfetto's format, whose versions decide what
 /// is understood.
@@ -330,7 +330,7 @@ pub(crate) fn chromium() -> Result<PathBuf> {
 /// What emulates a machine, and what goes into it.
 pub(crate) fn emulator() -> Result<()> {
     let missing = || {
-        let tools = ["qemu-system-x86_64", "busybox", "cpio"];
+        let tools = ["qemu-system-x86_64", "busybox", "cpio", "perf"];
         tools
             .into_iter()
             .find(|tool| command::on_path(tool).is_none())

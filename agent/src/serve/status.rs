@@ -74,7 +74,8 @@ fn reason(error: &SessionError) -> &'static str {
         SessionError::Unsupported { .. } => "kernel",
         SessionError::Load(_) => "programs",
         SessionError::Attach(_) => "attach",
-        SessionError::Command(_)
+        SessionError::CommandNotFollowed
+        | SessionError::Command(_)
         | SessionError::Sink(_)
         | SessionError::Counters(_)
         | SessionError::Start(_)

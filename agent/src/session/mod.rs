@@ -127,6 +127,12 @@ pub enum SessionError {
         /// Kernel release.
         release: Release,
     },
+    /// A command's first call would be missed.
+    #[error(
+        "forks cannot be followed on this kernel, which a command is traced by (cudasnoop doctor says \
+         why)\nhint: start the command, and trace it with -p PID"
+    )]
+    CommandNotFollowed,
     /// The programs could not be loaded.
     #[error(transparent)]
     Load(#[from] LoadError),
@@ -202,6 +208,9 @@ pub fn run(
         hold: is_command,
         tell_of_starts: matches!(options.target, Target::Matching(_)),
     })?;
+    if is_command && !programs.follows_tasks {
+        return Err(SessionError::CommandNotFollowed);
+    }
     if options.ebpf_log {
         crate::ebpf_log::start(programs.ebpf());
     }

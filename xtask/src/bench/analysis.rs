@@ -38,10 +38,27 @@ pub(super) fn run(settings: &Settings) -> Result<String> {
     let generator = generator()?;
     let mut table = format!(
         "{} rounds in alternating order, medians (least to most). Two processors. Ratios are to the \
-         first row of each recording.\n\n\
+         first row of each recording; ten times the events were read once.\n\n\
          | data | who | wall, s | ratio | CPU, s | peak memory, MB |\n|---|---|---|---|---|---|\n",
         settings.rounds()
     );
+    if let Some(viewer) = &settings.memory_viz {
+        let snapshot = settings.folder.join("analysis.pickle");
+        step("a snapshot", || {
+            command::run(&mut settings.script(&python, "snapshot.py", &snapshot))
+        })?;
+        let mut stats = settings.on_two_processors(&python);
+        stats.arg(viewer).arg("stats").arg(&snapshot);
+        let mut contest = [
+            Contestant::new("`snapshot`", settings.analyzer("snapshot", &snapshot)),
+            Contestant::new("PyTorch's `_memory_viz.py stats`", stats),
+        ];
+        let data = "a snapshot, 1 M trace events";
+        settings.hold(data, settings.rounds(), &mut contest, &mut table)?;
+        fs::remove_file(&snapshot)?;
+    } else {
+        say("PyTorch's viewer is left out: --memory-viz names its file");
+    }
     for (mix, name) in MIXES {
         let recording = settings.folder.join("analysis.arrows");
         generate(&generator, &recording, events, mix)?;
@@ -54,31 +71,15 @@ pub(super) fn run(settings: &Settings) -> Result<String> {
             Contestant::new("pandas, three questions", script("with_pandas.py")),
         ];
         let data = format!("{name}, {} M events", events / 1_000_000);
-        settings.hold(&data, &mut contest, &mut table)?;
+        settings.hold(&data, settings.rounds(), &mut contest, &mut table)?;
         if mix == MIXES[0].0 && !settings.quick {
             let events = events * TIMES_LONGER;
             generate(&generator, &recording, events, mix)?;
             let mut longer = [Contestant::new("`report`, with all findings", report())];
             let data = format!("{name}, {} M events", events / 1_000_000);
-            settings.hold(&data, &mut longer, &mut table)?;
+            settings.hold(&data, 1, &mut longer, &mut table)?;
         }
         fs::remove_file(&recording)?;
-    }
-    if let Some(viewer) = &settings.memory_viz {
-        let snapshot = settings.folder.join("analysis.pickle");
-        step("a snapshot", || {
-            command::run(&mut settings.script(&python, "snapshot.py", &snapshot))
-        })?;
-        let mut stats = settings.on_two_processors(&python);
-        stats.arg(viewer).arg("stats").arg(&snapshot);
-        let mut contest = [
-            Contestant::new("`snapshot`", settings.analyzer("snapshot", &snapshot)),
-            Contestant::new("PyTorch's `_memory_viz.py stats`", stats),
-        ];
-        settings.hold("a snapshot, 1 M trace events", &mut contest, &mut table)?;
-        fs::remove_file(&snapshot)?;
-    } else {
-        say("PyTorch's viewer is left out: --memory-viz names its file");
     }
     Ok(table)
 }
@@ -128,8 +129,14 @@ impl Settings {
     }
 
     /// Measures all in turn, round by round, and writes a row for each.
-    fn hold(&self, data: &str, contest: &mut [Contestant], table: &mut String) -> Result<()> {
-        for _ in 0..self.rounds() {
+    fn hold(
+        &self,
+        data: &str,
+        rounds: usize,
+        contest: &mut [Contestant],
+        table: &mut String,
+    ) -> Result<()> {
+        for _ in 0..rounds {
             for contestant in &mut *contest {
                 say(format_args!("{data}: {}", contestant.name));
                 contestant.measure()?;

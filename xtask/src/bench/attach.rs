@@ -8,21 +8,29 @@ use super::{
     Settings,
     observer::Observer,
     sample::{Sample, whole},
-    workload::Workload,
+    workload::{Waiting, Workload},
 };
 use crate::progress::say;
 
-/// The ways to attach, with the rounds of a full run: single uprobes take seconds to go.
-const MODES: [(&str, usize); 3] = [("scoped", 15), ("shared", 15), ("single", 3)];
+/// The ways to attach, with processes, and the rounds of a full run: single uprobes take seconds to
+/// go.
+const WAYS: [(&str, usize, usize); 5] = [
+    ("scoped", 1, 15),
+    ("scoped", 12, 5),
+    ("shared", 1, 15),
+    ("shared", 12, 5),
+    ("single", 1, 3),
+];
 
 pub(super) fn run(settings: &Settings) -> Result<String> {
     let mut table =
-        "`cudasnoop record -p` on a process that waits, both layers probed; medians (least to \
+        "`cudasnoop record -p` on processes that wait, both layers probed; medians (least to \
          most), ms. The start includes loading the eBPF programs.\n\n\
-         | `--attach` | start to all probes attached | SIGTERM to exit |\n|---|---|---|\n"
+         | `--attach` | processes | start to all probes attached | SIGTERM to exit |\n\
+         |---|---|---|---|\n"
             .to_owned();
-    for (mode, rounds) in MODES {
-        say(format_args!("attaching, {mode}"));
+    for (mode, processes, rounds) in WAYS {
+        say(format_args!("attaching, {mode}, processes: {processes}"));
         let rounds = if settings.quick {
             rounds.div_ceil(5)
         } else {
@@ -30,7 +38,10 @@ pub(super) fn run(settings: &Settings) -> Result<String> {
         };
         let (mut attach, mut detach) = (Sample::default(), Sample::default());
         for _ in 0..rounds {
-            let waiting = Workload::storm("--calls 1").start(settings.processors.program)?;
+            let waiting: Result<Vec<Waiting>> = (0..processes)
+                .map(|_| Workload::storm("--calls 1").start(settings.processors.program))
+                .collect();
+            let waiting = waiting?;
             let observer = Observer::Record {
                 file: settings.folder.join("attach.arrows"),
                 options: vec!["--attach".to_owned(), mode.to_owned()],
@@ -41,11 +52,13 @@ pub(super) fn run(settings: &Settings) -> Result<String> {
             let begin = Instant::now();
             observing.stop()?;
             detach.add(begin.elapsed().as_secs_f64() * 1e3);
-            waiting.go()?;
+            for waiting in waiting {
+                waiting.go()?;
+            }
         }
         writeln!(
             table,
-            "| {mode} | {} | {} |",
+            "| {mode} | {processes} | {} | {} |",
             attach.spread(whole),
             detach.spread(whole)
         )?;

@@ -1,6 +1,6 @@
 //! What a call costs under probes: empty ones, cudasnoop's, bpftrace's.
 
-use std::{fmt::Write as _, path::Path};
+use std::{fmt::Write as _, path::Path, slice};
 
 use anyhow::Result;
 
@@ -153,7 +153,7 @@ fn nanoseconds(
 ) -> Result<f64> {
     let waiting = workload.start(settings.processors.program)?;
     let observing = observer
-        .map(|observer| observer.start(&waiting, settings.processors.tool))
+        .map(|observer| observer.start(slice::from_ref(&waiting), settings.processors.tool))
         .transpose()?;
     let done = waiting.go()?;
     if let Some(observing) = observing {

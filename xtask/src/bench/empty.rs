@@ -1,6 +1,6 @@
 //! The empty probes: tests/empty-probes, built and asked for the functions that it probes.
 
-use std::path::PathBuf;
+use std::{path::PathBuf, slice};
 
 use anyhow::{Context as _, Result};
 
@@ -53,7 +53,9 @@ pub(super) struct Function {
 /// The functions that are probed in a workload, by empty probes as by cudasnoop.
 pub(super) fn functions(workload: &Workload, processors: Processors) -> Result<Vec<Function>> {
     let waiting = workload.start(processors.program)?;
-    let (_, said) = Observer::Empty.start(&waiting, processors.tool)?.stop()?;
+    let (_, said) = Observer::Empty
+        .start(slice::from_ref(&waiting), processors.tool)?
+        .stop()?;
     waiting.go()?;
     said.lines()
         .filter(|line| *line != "attached")

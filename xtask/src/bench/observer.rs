@@ -44,9 +44,10 @@ pub(super) struct Observing {
 }
 
 impl Observer {
-    /// Starts it on a processor of its own; returns when all its probes are there.
-    pub(super) fn start(&self, target: &Waiting, processor: u32) -> Result<Observing> {
-        let mut command = self.command(target.pid(), processor);
+    /// Starts it on a processor of its own; returns when all its probes are there, on all of
+    /// `targets`. Only cudasnoop takes several.
+    pub(super) fn start(&self, targets: &[Waiting], processor: u32) -> Result<Observing> {
+        let mut command = self.command(targets, processor);
         let mut child = command
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -55,7 +56,18 @@ impl Observer {
             .with_context(|| format!("starting {command:?}"))?;
         // So many lines with this word say that it is there.
         let (word, lines) = match self {
-            Self::Count | Self::Record { .. } => (" tracing ", target.cuda_libraries()?),
+            Self::Count | Self::Record { .. } => {
+                let libraries: Result<Vec<_>> =
+                    targets.iter().map(Waiting::cuda_libraries).collect();
+                let libraries = libraries?.into_iter();
+                // Links on all processes come with the first one.
+                let all = if self.is_shared() {
+                    libraries.max().unwrap_or(0)
+                } else {
+                    libraries.sum()
+                };
+                (": probes on ", all)
+            }
             Self::Empty | Self::Bpftrace(_) => ("attached", 1),
         };
         let (tell, seen) = mpsc::channel();
@@ -78,20 +90,32 @@ impl Observer {
         Ok(observing)
     }
 
-    fn command(&self, pid: u32, processor: u32) -> Command {
-        let pid = pid.to_string();
+    fn is_shared(&self) -> bool {
+        match self {
+            Self::Record { options, .. } => options.iter().any(|option| option == "shared"),
+            Self::Empty | Self::Count | Self::Bpftrace(_) => false,
+        }
+    }
+
+    fn command(&self, targets: &[Waiting], processor: u32) -> Command {
+        let pids: Vec<String> = targets
+            .iter()
+            .map(|target| target.pid().to_string())
+            .collect();
+        let first = pids.first().map_or("", String::as_str);
         let cudasnoop = |verb| {
             let mut command = on_processor(processor, &layout::dist().join("cudasnoop"));
-            command
-                .env("CUDASNOOP_LOG", "info")
-                .args([verb, "-p", &pid]);
+            command.env("CUDASNOOP_LOG", "debug").arg(verb);
+            for pid in &pids {
+                command.args(["-p", pid]);
+            }
             command
         };
         match self {
             Self::Empty => {
                 let mut command = on_processor(processor, &empty::loader());
                 command
-                    .args(["--pid", &pid, "--object"])
+                    .args(["--pid", first, "--object"])
                     .arg(empty::object());
                 command
             }
@@ -112,7 +136,7 @@ impl Observer {
                     points.join(", ")
                 );
                 let mut command = on_processor(processor, "bpftrace".as_ref());
-                command.args(["-B", "line", "-p", &pid, "-e", &script]);
+                command.args(["-B", "line", "-p", first, "-e", &script]);
                 command
             }
         }

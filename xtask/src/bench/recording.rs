@@ -6,6 +6,7 @@ use std::{
     fs::{self, File},
     path::Path,
     process::{Command, Stdio},
+    slice,
     time::Duration,
 };
 
@@ -130,7 +131,7 @@ impl<'a> Row<'a> {
             file: file.clone(),
             options: Vec::new(),
         };
-        let observing = observer.start(&waiting, settings.processors.tool)?;
+        let observing = observer.start(slice::from_ref(&waiting), settings.processors.tool)?;
         let done = waiting.go()?;
         let (recorder, _) = observing.stop()?;
         let bytes = fs::metadata(&file)?.len();

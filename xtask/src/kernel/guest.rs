@@ -23,13 +23,37 @@ mount -t devtmpfs dev /dev
 mount -t tmpfs tmp /tmp
 mount -t debugfs debug /sys/kernel/debug
 mount -t tracefs trace /sys/kernel/tracing 2>/dev/null
+mount -t securityfs security /sys/kernel/security
 export LD_LIBRARY_PATH=/opt/fake-cuda NO_COLOR=1
+ulimit -l 64
 echo '=== release'; uname -r
+echo '=== preemption'; cat /sys/kernel/debug/sched/preempt
+echo '=== locked'; cat /sys/kernel/security/lockdown
 echo '=== doctor'; /opt/cudasnoop doctor
-echo '=== record'
-/opt/cudasnoop record -o /tmp/run.arrows -- /opt/workload --iterations 20 --layer both --forks 2 > /tmp/truth
-echo '=== truth'; cat /tmp/truth
-echo '=== report'; /opt/cudasnoop report --json /tmp/run.arrows
+echo '=== child'
+/opt/cudasnoop record -o /tmp/child.arrows -- /opt/workload --iterations 20 --layer both --forks 2 > /tmp/child
+echo '=== made by child'; cat /tmp/child
+echo '=== told of child'; /opt/cudasnoop report --json /tmp/child.arrows
+echo '=== other'
+mkfifo /tmp/gate
+/opt/workload --wait call --gate /tmp/gate --threads 8 --iterations 100 --layer both > /tmp/other &
+workload=$!
+/opt/cudasnoop record -o /tmp/other.arrows -p $workload 2> /tmp/log &
+recorder=$!
+until grep -q 'tracing.*libcudart' /tmp/log && grep -q 'tracing.*libcuda.so' /tmp/log; do
+    kill -0 $recorder || break
+    sleep 1
+done
+/opt/perf record --all-cpus --call-graph fp --event cpu-clock --freq 199 --output /tmp/perf.data &
+perf=$!
+echo > /tmp/gate
+wait $workload
+wait $recorder
+kill $perf
+wait $perf
+cat /tmp/log
+echo '=== made by other'; cat /tmp/other
+echo '=== told of other'; /opt/cudasnoop report --json /tmp/other.arrows
 echo '=== end'
 poweroff -f
 ";
@@ -59,15 +83,21 @@ pub(super) fn image(folder: &Path) -> Result<PathBuf> {
     let busybox = command::on_path("busybox").context("busybox is missing")?;
     let program = layout::dist().join("cudasnoop");
     let workload = doubles::workload(WORKLOAD);
+    let perf = command::on_path("perf").context("perf is missing")?;
     fs::copy(&busybox, root.join("bin/busybox"))?;
     fs::copy(&program, root.join("opt/cudasnoop"))?;
     fs::copy(&workload, root.join("opt/workload"))?;
+    fs::copy(&perf, root.join("opt/perf"))?;
     for file in fs::read_dir(doubles::libraries())? {
         let file = file?.path();
         let name = file.file_name().unwrap_or_default();
         fs::copy(&file, root.join("opt/fake-cuda").join(name))?;
     }
-    for library in libraries_of(&program)?.union(&libraries_of(&workload)?) {
+    let mut libraries = BTreeSet::new();
+    for program in [&program, &workload, &perf] {
+        libraries.append(&mut libraries_of(program)?);
+    }
+    for library in &libraries {
         let to = root.join(library.strip_prefix("/").unwrap_or(library));
         fs::create_dir_all(to.parent().unwrap_or(&root))?;
         fs::copy(library, to).with_context(|| library.display().to_string())?;

@@ -1,4 +1,4 @@
-"""Makes a PyTorch memory snapshot: 200 segments, 20,000 blocks, a million trace events.
+"""Makes a PyTorch memory snapshot: 200 segments, 25,600 blocks, a million trace events.
 
 Argument: the file."""
 
@@ -6,7 +6,7 @@ import pickle
 import random
 import sys
 
-SEGMENT, BLOCK = 20 << 20, (20 << 20) // 100
+SEGMENT, BLOCK = 20 << 20, (20 << 20) // 128
 chance = random.Random(1)
 frames = [
     [{"filename": f"/app/module_{each % 40}.py", "line": line, "name": f"forward_{each}"} for line in range(8)]
@@ -16,7 +16,7 @@ segments, addresses = [], []
 for number in range(200):
     base = 0x7F00_0000_0000 + number * SEGMENT
     blocks = []
-    for place in range(100):
+    for place in range(128):
         is_live = chance.random() < 0.6
         blocks.append({
             "address": base + place * BLOCK,
