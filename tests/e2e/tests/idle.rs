@@ -115,7 +115,7 @@ fn probes_come_back_with_a_driver_that_nobody_watches() {
 /// CUDA does not survive a fork: what a parent has called, its children have not.
 #[test]
 fn children_of_a_process_that_uses_cuda_are_idle() {
-    let script = r#"
+    let script = r"
 import ctypes, os, signal, sys
 for library in sys.argv[1:]:
     cuda = ctypes.CDLL(library)
@@ -126,7 +126,7 @@ for line in sys.stdin:
         signal.pause()
     print(child, flush=True)
 os.killpg(0, signal.SIGKILL)
-"#;
+";
     let folder = tempfile::tempdir().expect("a folder");
     let libraries =
         ["libcudart.so.12", "libcuda.so.1"].map(|name| dist().join("fake-cuda").join(name));

@@ -54,7 +54,7 @@ pub(super) fn run(settings: &Settings) -> Result<String> {
             Contestant::new("PyTorch's `_memory_viz.py stats`", stats),
         ];
         let data = "a snapshot, 1 M trace events";
-        settings.hold(data, settings.rounds(), &mut contest, &mut table)?;
+        hold(data, settings.rounds(), &mut contest, &mut table)?;
         fs::remove_file(&snapshot)?;
     } else {
         say("PyTorch's viewer is left out: --memory-viz names its file");
@@ -71,13 +71,13 @@ pub(super) fn run(settings: &Settings) -> Result<String> {
             Contestant::new("pandas, three questions", script("with_pandas.py")),
         ];
         let data = format!("{name}, {} M events", events / 1_000_000);
-        settings.hold(&data, settings.rounds(), &mut contest, &mut table)?;
+        hold(&data, settings.rounds(), &mut contest, &mut table)?;
         if mix == MIXES[0].0 && !settings.quick {
             let events = events * TIMES_LONGER;
             generate(&generator, &recording, events, mix)?;
             let mut longer = [Contestant::new("`report`, with all findings", report())];
             let data = format!("{name}, {} M events", events / 1_000_000);
-            settings.hold(&data, 1, &mut longer, &mut table)?;
+            hold(&data, 1, &mut longer, &mut table)?;
         }
         fs::remove_file(&recording)?;
     }
@@ -127,43 +127,37 @@ impl Settings {
     fn rounds(&self) -> usize {
         if self.quick { 3 } else { ROUNDS }
     }
+}
 
-    /// Measures all in turn, round by round, and writes a row for each.
-    fn hold(
-        &self,
-        data: &str,
-        rounds: usize,
-        contest: &mut [Contestant],
-        table: &mut String,
-    ) -> Result<()> {
-        for _ in 0..rounds {
-            for contestant in &mut *contest {
-                say(format_args!("{data}: {}", contestant.name));
-                contestant.measure()?;
-            }
+/// Measures all in turn, round by round, and writes a row for each.
+fn hold(data: &str, rounds: usize, contest: &mut [Contestant], table: &mut String) -> Result<()> {
+    for _ in 0..rounds {
+        for contestant in &mut *contest {
+            say(format_args!("{data}: {}", contestant.name));
+            contestant.measure()?;
         }
-        let reference = contest
-            .first()
-            .map_or(f64::NAN, |first| first.wall.median());
-        for Contestant {
-            name,
-            command: _,
-            wall,
-            cpu,
-            memory,
-        } in contest
-        {
-            writeln!(
-                table,
-                "| {data} | {name} | {} | {} | {} | {} |",
-                wall.spread(hundredths),
-                hundredths(wall.median() / reference),
-                hundredths(cpu.median()),
-                megabytes(*memory),
-            )?;
-        }
-        Ok(())
     }
+    let reference = contest
+        .first()
+        .map_or(f64::NAN, |first| first.wall.median());
+    for Contestant {
+        name,
+        command: _,
+        wall,
+        cpu,
+        memory,
+    } in contest
+    {
+        writeln!(
+            table,
+            "| {data} | {name} | {} | {} | {} | {} |",
+            wall.spread(hundredths),
+            hundredths(wall.median() / reference),
+            hundredths(cpu.median()),
+            megabytes(*memory),
+        )?;
+    }
+    Ok(())
 }
 
 /// One of those that are measured beside each other.

@@ -15,48 +15,7 @@ use crate::{command, doubles, layout};
 const WORKLOAD: &str = "mix";
 
 /// What the machine does; it has nothing else. Parts of its output stand between marks.
-const INIT: &str = "#!/bin/busybox sh
-/bin/busybox --install -s /bin
-mount -t proc proc /proc
-mount -t sysfs sys /sys
-mount -t devtmpfs dev /dev
-mount -t tmpfs tmp /tmp
-mount -t debugfs debug /sys/kernel/debug
-mount -t tracefs trace /sys/kernel/tracing 2>/dev/null
-mount -t securityfs security /sys/kernel/security
-export LD_LIBRARY_PATH=/opt/fake-cuda NO_COLOR=1
-ulimit -l 64
-echo '=== release'; uname -r
-echo '=== preemption'; cat /sys/kernel/debug/sched/preempt
-echo '=== locked'; cat /sys/kernel/security/lockdown
-echo '=== doctor'; /opt/cudasnoop doctor
-echo '=== child'
-/opt/cudasnoop record -o /tmp/child.arrows -- /opt/workload --iterations 20 --layer both --forks 2 > /tmp/child
-echo '=== made by child'; cat /tmp/child
-echo '=== told of child'; /opt/cudasnoop report --json /tmp/child.arrows
-echo '=== other'
-mkfifo /tmp/gate
-/opt/workload --wait call --gate /tmp/gate --threads 8 --iterations 100 --layer both > /tmp/other &
-workload=$!
-/opt/cudasnoop record -o /tmp/other.arrows -p $workload 2> /tmp/log &
-recorder=$!
-until grep -q 'tracing.*libcudart' /tmp/log && grep -q 'tracing.*libcuda.so' /tmp/log; do
-    kill -0 $recorder || break
-    sleep 1
-done
-/opt/perf record --all-cpus --call-graph fp --event cpu-clock --freq 199 --output /tmp/perf.data &
-perf=$!
-echo > /tmp/gate
-wait $workload
-wait $recorder
-kill $perf
-wait $perf
-cat /tmp/log
-echo '=== made by other'; cat /tmp/other
-echo '=== told of other'; /opt/cudasnoop report --json /tmp/other.arrows
-echo '=== end'
-poweroff -f
-";
+const INIT: &str = include_str!("init.sh");
 
 /// The part of the console's output that begins with the mark `name`.
 pub(super) fn part<'a>(said: &'a str, name: &str) -> Result<&'a str> {

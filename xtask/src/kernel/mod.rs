@@ -132,11 +132,16 @@ fn check(machine: &Machine, said: &str) -> Result<String> {
         return Ok(format!("refused ({refusal})"));
     }
     let mut compared = 0;
-    for whose in ["child", "other"] {
+    for whose in ["child", "other", "typeless"] {
         let made = parsed(guest::part(said, &format!("made by {whose}"))?)?;
         let told = parsed(guest::part(said, &format!("told of {whose}"))?)?;
         compared += compare(&made, &told)?;
     }
+    let typeless = guest::part(said, "typeless child")?;
+    ensure!(
+        squeezed(typeless).contains("forks cannot be followed"),
+        "what a command is told without the kernel's type information: {typeless}"
+    );
     Ok(format!(
         "{compared} functions, each called as often as recorded"
     ))
