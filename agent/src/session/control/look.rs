@@ -19,6 +19,22 @@ impl Controller {
     pub(super) fn look_at_gathered(&mut self) {
         for (pid, timestamp) in std::mem::take(&mut self.gathering) {
             self.mapped(pid, timestamp);
+            self.forget_unseen_end(pid);
+        }
+    }
+
+    /// Of the end of a process that ended before it was a target, the kernel does not tell. One with a
+    /// CUDA library was looked at after it had become a target, and lived.
+    fn forget_unseen_end(&mut self, pid: u32) {
+        let has_ended = || {
+            matches!(
+                Process::open(pid),
+                Err(ProcessError::NoSuchProcess { .. } | ProcessError::Ended { .. })
+            )
+        };
+        let process = self.processes.get(&pid);
+        if process.is_some_and(|process| !process.has_cuda()) && has_ended() {
+            self.exited(pid);
         }
     }
 
