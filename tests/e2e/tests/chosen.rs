@@ -339,11 +339,43 @@ fn ten_thousand_short_processes_leave_nothing_behind() {
     short_processes(10_000);
 }
 
+/// They get probes at once, on what their executable loaded before, and end before they load it.
+#[test]
+fn short_processes_that_are_expected_to_load_leave_nothing_behind() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let chosen = renamed(folder.path(), "mix", "short-and-expected");
+    let recorder = Recorder::start(folder.path(), ["--exe", "short-and-expected"]);
+    recorder.says(&["waiting for more"]);
+    let settled = || recorder.open_files().len();
+    let mut first = twice(&chosen, &WORK);
+    recorder.says(&[&format!("process {} is watched", first.pid)]);
+    first.step();
+    attached(&recorder, first.pid);
+    first.go();
+    let script = format!("for i in $(seq 200); do {} --help; done", chosen.display());
+    let run = || {
+        e2e::succeed(Command::new("sh").args(["-c", &script]));
+        thread::sleep(Duration::from_secs(1));
+    };
+    run();
+    let begin = settled();
+    run();
+    for _ in 0..600 {
+        if settled() <= begin {
+            break;
+        }
+        thread::sleep(Duration::from_millis(50));
+    }
+    assert!(settled() <= begin, "{} and {begin} files", settled());
+    recorder.interrupt();
+}
+
 fn short_processes(count: u64) {
     let folder = tempfile::tempdir().expect("a folder");
-    let short = folder.path().join("many-short-ones");
+    let name = format!("short-ones-{count}");
+    let short = folder.path().join(&name);
     fs::copy("/bin/true", &short).expect("copied");
-    let recorder = Recorder::start(folder.path(), ["--exe", "many-short-ones"]);
+    let recorder = Recorder::start(folder.path(), ["--exe", &name]);
     recorder.says(&["waiting for more"]);
     let settled = || {
         let files = recorder.open_files();

@@ -86,7 +86,7 @@ fn probes_of_idle_processes_wait_for_their_first_call() {
     );
 
     let woken = idle.pop().expect("one of them");
-    assert_seen_from_its_first_call(recorder, woken);
+    assert_seen_from_its_first_call(recorder, woken, "it was idle, and began to use CUDA");
     for process in first {
         process.go();
     }
@@ -109,7 +109,11 @@ fn probes_come_back_with_a_driver_that_nobody_watches() {
     }
     say_idle(&recorder, idle.iter().map(|process| process.pid));
     let woken = idle.pop().expect("one of them");
-    assert_seen_from_its_first_call(recorder, woken);
+    assert_seen_from_its_first_call(
+        recorder,
+        woken,
+        "libcuda.so.1 was mapped before it had probes",
+    );
 }
 
 /// CUDA does not survive a fork: what a parent has called, its children have not.
@@ -170,8 +174,9 @@ fn say_idle(recorder: &Recorder, pids: impl Iterator<Item = u32>) {
     recorder.says(&said.iter().map(String::as_str).collect::<Vec<_>>());
 }
 
-/// All is seen but the call that begins it, on each thread: it was under way when its probe came.
-fn assert_seen_from_its_first_call(recorder: Recorder, process: Waiting) {
+/// All is seen but the call that begins it, on each thread: it was under way when its probe came; and
+/// a gap says why that may be.
+fn assert_seen_from_its_first_call(recorder: Recorder, process: Waiting, why: &str) {
     let pid = process.pid;
     let mut truth = process.go();
     let calls = truth["calls"].as_object_mut().expect("calls");
@@ -186,11 +191,14 @@ fn assert_seen_from_its_first_call(recorder: Recorder, process: Waiting) {
     assert_same_calls(&report, &truth);
     assert_accounts(&e2e::report(&file));
     let (events, _) = events(&file);
-    let has_gap = facts(&events).into_iter().any(|(_, fact)| match fact {
-        Fact::Gap(gap) => gap.pid == pid && gap.duration.is_some(),
-        _ => false,
-    });
-    assert!(has_gap, "what may have been missed is told");
+    let gaps: Vec<String> = facts(&events)
+        .into_iter()
+        .filter_map(|(_, fact)| match fact {
+            Fact::Gap(gap) if gap.pid == pid && gap.duration.is_some() => Some(gap.reason),
+            _ => None,
+        })
+        .collect();
+    assert!(gaps.iter().any(|gap| gap.contains(why)), "{gaps:?}");
 }
 
 fn wait_until(is_so: impl Fn() -> bool) {

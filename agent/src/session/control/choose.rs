@@ -71,16 +71,8 @@ impl Controller {
             entry_only: self.no_returns(&process, scope),
             ..Traced::new(scope)
         };
-        let facts = traced.facts(&process)?;
-        self.target(pid, scope)?;
-        self.processes.insert(pid, traced);
-        // A library may come between the look and the watch; or the process has ended already.
-        self.gathering.entry(pid).or_insert(timestamp);
-        self.announce(pid, facts);
-        self.expect_libraries(&process, timestamp);
-        self.watch_process(&process);
+        self.enter(&process, traced, Some(timestamp))?;
         tracing::debug!("process {pid} is watched");
-        self.look(pid, Some(timestamp))?;
         // Children that it had before it was a target: later ones the kernel tells of.
         for child in process.children().unwrap_or_default() {
             if !self.processes.contains_key(&child)

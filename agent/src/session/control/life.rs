@@ -77,6 +77,7 @@ impl Controller {
         process.from_start = from_start;
         process.began = Some(timestamp);
         process.is_idle = false;
+        process.seems_ended = false;
         process.seen = Seen::default();
         process.found.clear();
         let running = Process::open(pid);

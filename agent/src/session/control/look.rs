@@ -19,22 +19,24 @@ impl Controller {
     pub(super) fn look_at_gathered(&mut self) {
         for (pid, timestamp) in std::mem::take(&mut self.gathering) {
             self.mapped(pid, timestamp);
-            self.forget_unseen_end(pid);
+            self.forget_unseen_end(pid, timestamp);
         }
     }
 
-    /// Of the end of a process that ended before it was a target, the kernel does not tell. One with a
-    /// CUDA library was looked at after it had become a target, and lived.
-    fn forget_unseen_end(&mut self, pid: u32) {
-        let has_ended = || {
-            matches!(
-                Process::open(pid),
-                Err(ProcessError::NoSuchProcess { .. } | ProcessError::Ended { .. })
-            )
-        };
-        let process = self.processes.get(&pid);
-        if process.is_some_and(|process| !process.has_cuda()) && has_ended() {
+    /// The kernel tells of the end of a target, not of a process that ended before it was one. What
+    /// is found to have ended twice is forgotten: by then the kernel would have told.
+    fn forget_unseen_end(&mut self, pid: u32, timestamp: u64) {
+        let has_ended = matches!(
+            Process::open(pid),
+            Err(ProcessError::NoSuchProcess { .. } | ProcessError::Ended { .. })
+        );
+        let process = self.processes.get_mut(&pid).filter(|_| has_ended);
+        let Some(process) = process else { return };
+        if process.seems_ended {
             self.exited(pid);
+        } else {
+            process.seems_ended = true;
+            self.gathering.entry(pid).or_insert(timestamp);
         }
     }
 

@@ -142,6 +142,8 @@ struct Traced {
     /// Its dynamic linker has been watched since it began: a library that the linker's probe
     /// knows for CUDA's holds the process.
     watched: bool,
+    /// It was found to have ended, and the kernel had not told of it yet.
+    seems_ended: bool,
     /// What was looked at already.
     seen: Seen,
     /// The libraries found, which keeps them open.
@@ -159,6 +161,7 @@ impl Traced {
             began: None,
             is_idle: false,
             watched: false,
+            seems_ended: false,
             seen: Seen::default(),
             found: Vec::new(),
             links: HashMap::new(),
@@ -401,12 +404,7 @@ impl Controller {
             entry_only: self.no_returns(&process, scope),
             ..Traced::new(scope)
         };
-        let facts = traced.facts(&process)?;
-        self.target(pid, scope)?;
-        self.processes.insert(pid, traced);
-        self.announce(pid, facts);
-        self.watch_process(&process);
-        let found = self.look(pid, None)?;
+        let found = self.enter(&process, traced, None)?;
         for child in process.children().unwrap_or_default() {
             // Its own end is no failure of its parent's.
             if let Err(error) = self.add(child) {
@@ -414,6 +412,30 @@ impl Controller {
             }
         }
         Ok(found)
+    }
+
+    /// What [`Self::add`] and [`Self::adopt`] have in common; says whether a CUDA library is there.
+    /// `since`: when calls may have begun that were not seen.
+    fn enter(
+        &mut self,
+        process: &Process,
+        traced: Traced,
+        since: Option<u64>,
+    ) -> Result<bool, AttachFailure> {
+        let pid = process.pid();
+        let facts = traced.facts(process)?;
+        self.target(pid, traced.scope)?;
+        self.processes.insert(pid, traced);
+        // A library may come between the look and the watch; or the process had ended before it was a
+        // target, of which the kernel does not tell.
+        let looked = since.unwrap_or_else(clock::monotonic);
+        self.gathering.entry(pid).or_insert(looked);
+        self.announce(pid, facts);
+        if let Some(since) = since {
+            self.expect_libraries(process, since);
+        }
+        self.watch_process(process);
+        self.look(pid, since)
     }
 
     fn announce_process(&self, pid: u32) {
