@@ -6,7 +6,7 @@ use trace::Fact;
 use trace::fact::Gap;
 
 use crate::sample::{self, ENGINE, SECOND, START};
-use crate::{Recording, assert_quiet, document, page_of};
+use crate::{Recording, assert_quiet, document, marks, page_of};
 
 fn banners(recording: &Recording) -> (String, Value) {
     let file = recording.file("page.html");
@@ -21,11 +21,6 @@ fn banners(recording: &Recording) -> (String, Value) {
     assert!(listed.as_u64() > Some(0), "no moment is listed");
     assert_quiet(&mut page);
     (banners.as_str().expect("text").to_owned(), supplement)
-}
-
-fn marks(supplement: &Value, what: &str) -> usize {
-    let marks = supplement["marks"].as_array().expect("marks").iter();
-    marks.filter(|mark| mark["what"] == what).count()
 }
 
 #[test]

@@ -109,3 +109,9 @@ fn assert_quiet(page: &mut Page<'_>) {
         1
     );
 }
+
+/// How many moments of a page are about this.
+fn marks(supplement: &Value, what: &str) -> usize {
+    let marks = supplement["marks"].as_array().expect("marks").iter();
+    marks.filter(|mark| mark["what"] == what).count()
+}

@@ -5,18 +5,13 @@ use trace::fact::Gap;
 use trace::{Event, Fact};
 
 use crate::sample::{ENGINE, SECOND, START, Sample, at, process};
-use crate::{Recording, page_of, supplement};
+use crate::{Recording, marks, page_of, supplement};
 
 fn page(sample: &Sample, more: &[&str]) -> Value {
     let recording = Recording::of(sample);
     let file = recording.file("page.html");
     page_of("report", &recording.path, &file, more);
     supplement(&file)
-}
-
-fn marks(page: &Value, what: &str) -> usize {
-    let marks = page["marks"].as_array().expect("marks").iter();
-    marks.filter(|mark| mark["what"] == what).count()
 }
 
 #[test]

@@ -8,7 +8,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-use e2e::{Waiting, assert_accounts, assert_same_calls, cudasnoop, events, facts, record, report};
+use e2e::{
+    Recorder, Waiting, assert_accounts, assert_same_calls, cudasnoop, dist, events, facts, record,
+    report,
+};
 use nix::{
     sys::signal::{Signal, kill},
     unistd::Pid,
@@ -211,7 +214,7 @@ fn capabilities_that_are_missing_are_named() {
             "--inh-caps=-all",
             "--",
         ])
-        .arg(e2e::dist().join("cudasnoop"))
+        .arg(dist().join("cudasnoop"))
         .args(["record", "-o", "/dev/null", "--", "/bin/true"])
         .output()
         .expect("setpriv is part of util-linux");
@@ -234,7 +237,7 @@ fn three_capabilities_are_enough() {
     let waiting = Waiting::start("call", "mix", &["--iterations", "20", "--layer", "both"]);
     let mut child = Command::new("setpriv")
         .args(["--bounding-set=-all,+bpf,+perfmon,+sys_ptrace", "--"])
-        .arg(e2e::dist().join("cudasnoop"))
+        .arg(dist().join("cudasnoop"))
         .args(["record", "-o"])
         .arg(&file)
         .args(["-p", &waiting.pid.to_string()])
@@ -249,4 +252,38 @@ fn three_capabilities_are_enough() {
     finish(child);
     drained.join().expect("read");
     assert_same_calls(&report(&file), &truth);
+}
+
+/// `cudasnoop` where the kernel does not show its type information.
+fn without_types() -> Command {
+    let mut command = Command::new("unshare");
+    let hide = "mount -t tmpfs none /sys/kernel/btf && exec \"$@\"";
+    command.args(["--mount", "sh", "-c", hide, "sh"]);
+    command.arg(dist().join("cudasnoop"));
+    command
+}
+
+/// Forks cannot be followed: of a command nothing would be seen.
+#[test]
+fn without_type_information_processes_are_traced_and_commands_refused() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("refused.arrows");
+    let refused = without_types()
+        .args(["record", "-o"])
+        .arg(&file)
+        .args(["--", "true"])
+        .output()
+        .expect("started");
+    let said = String::from_utf8_lossy(&refused.stderr);
+    assert!(!refused.status.success(), "{said}");
+    assert!(said.contains("forks cannot be followed"), "{said}");
+
+    let waiting = Waiting::start("call", "mix", &["--threads", "4", "--layer", "both"]);
+    let pid = waiting.pid.to_string();
+    let recorder = Recorder::by(without_types(), folder.path(), ["-p", &pid]);
+    recorder.says(&["is traced"]);
+    let truth = waiting.go();
+    let report = report(&recorder.finish());
+    assert_same_calls(&report, &truth);
+    assert_accounts(&report);
 }

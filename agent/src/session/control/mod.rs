@@ -127,6 +127,7 @@ pub(super) struct Report {
 const GATHER: Duration = Duration::from_millis(20);
 
 /// A traced process.
+#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 #[derive(Debug)]
 struct Traced {
     /// What catches its calls. Children take after their parents.
