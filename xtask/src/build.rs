@@ -1,6 +1,6 @@
 //! `cargo xtask build`: from sources to dist/.
 
-use std::{env, fs, path::Path};
+use std::{env, fs, path::Path, process::Command};
 
 use anyhow::{Context as _, Result, ensure};
 
@@ -79,11 +79,18 @@ fn check_finished_object(given: &Path) -> Result<()> {
     Ok(())
 }
 
+/// The analyzer as Rust programs are, and `cudasnoop` with glibc linked in: it goes into containers
+/// and pods of all kinds as it is. What they have in common is compiled once.
 fn product() -> Result<()> {
-    let mut cargo = toolchain::product_cargo("build")?;
-    cargo.args(["--release", "--package", "agent", "--package", "analyzer"]);
+    let mut both = toolchain::product_cargo("build")?;
+    both.args(["--release", "--package", "agent", "--package", "analyzer"]);
+    let mut alone = toolchain::product_cargo("rustc")?;
+    alone
+        .args(["--release", "--package", "agent", "--bin", "cudasnoop"])
+        .args(["--", "-Ctarget-feature=+crt-static"]);
     step("cudasnoop and cudasnoop-analyzer", || {
-        command::run(&mut cargo)
+        command::run(&mut both)?;
+        command::run(&mut alone)
     })?;
     for program in ["cudasnoop", "cudasnoop-analyzer"] {
         layout::copy_if_changed(
@@ -92,4 +99,11 @@ fn product() -> Result<()> {
         )?;
     }
     Ok(())
+}
+
+/// A program of dist/ without its symbols, which are most of it.
+pub(crate) fn stripped(program: &str, to: &Path) -> Result<()> {
+    let mut strip = Command::new("strip");
+    strip.arg("-o").arg(to).arg(layout::dist().join(program));
+    command::run(&mut strip).context("`strip` is part of binutils, as the linker is")
 }

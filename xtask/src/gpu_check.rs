@@ -40,13 +40,7 @@ fn fill(folder: &Path) -> Result<u64> {
     let mut bytes = copy_scripts(&layout::root().join("tests/gpu-check"), folder)?;
     for program in ["cudasnoop", "cudasnoop-analyzer"] {
         let stripped = folder.join(program);
-        command::run(
-            Command::new("strip")
-                .arg("-o")
-                .arg(&stripped)
-                .arg(layout::dist().join(program)),
-        )
-        .context("`strip` is part of binutils, as the linker is")?;
+        build::stripped(program, &stripped)?;
         bytes += size(&stripped)?;
     }
     let mut git = Command::new("git");

@@ -11,7 +11,7 @@ use anyhow::{Context as _, Result, ensure};
 use crate::{
     build, command, layout,
     progress::{say, step},
-    setup, toolchain,
+    setup,
 };
 
 /// What a node has to fetch at most.
@@ -28,12 +28,21 @@ pub(crate) fn archive() -> PathBuf {
     layout::dist().join("cudasnoop-image.tar")
 }
 
+/// Builds the program, and the image from it.
 pub(crate) fn run() -> Result<()> {
-    build::ebpf_object(&build::Options::default())?;
-    let program = static_program()?;
+    build::run(&build::Options::default())?;
+    pack()
+}
+
+/// Makes the image of the program that is in dist/.
+pub(crate) fn pack() -> Result<()> {
     let buildah = setup::buildah()?;
     step("container image", || {
         let folder = layout::target().join("image");
+        let program = folder.join("cudasnoop");
+        fs::create_dir_all(&folder)
+            .with_context(|| format!("could not make {}", folder.display()))?;
+        build::stripped("cudasnoop", &program)?;
         let unfinished = folder.join("unfinished.tar");
         Builder::new(&buildah, &folder).image(&program, &unfinished)?;
         let size = fs::metadata(&unfinished)?.len();
@@ -56,26 +65,6 @@ pub(crate) fn run() -> Result<()> {
 #[expect(clippy::cast_precision_loss, reason = "shown with one digit")]
 fn bytes_to_mib(bytes: u64) -> f64 {
     bytes as f64 / f64::from(1 << 20)
-}
-
-/// `cudasnoop`, with all that it needs inside.
-fn static_program() -> Result<PathBuf> {
-    const PROFILE: &str = "image";
-    let folder = layout::target().join("image");
-    let mut cargo = toolchain::static_cargo("build", &folder)?;
-    cargo.args([
-        "--profile",
-        PROFILE,
-        "--package",
-        "agent",
-        "--bin",
-        "cudasnoop",
-    ]);
-    step("static cudasnoop", || command::run(&mut cargo))?;
-    Ok(folder
-        .join(toolchain::target())
-        .join(PROFILE)
-        .join("cudasnoop"))
 }
 
 /// buildah, with a store of its own.

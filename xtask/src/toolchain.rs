@@ -143,38 +143,14 @@ pub(crate) fn cargo(subcommand: &str) -> Command {
 
 /// Cargo for the product and its tests, with what this Rust needs to build them.
 pub(crate) fn product_cargo(subcommand: &str) -> Result<Command> {
-    product_cargo_with(subcommand, &[])
-}
-
-/// Cargo for a product that needs no file but its own: glibc is linked in. It wants a folder of
-/// its own, or it and [`product_cargo`] would build everything anew by turns.
-pub(crate) fn static_cargo(subcommand: &str, folder: &Path) -> Result<Command> {
-    let mut cargo = product_cargo_with(subcommand, &["-Ctarget-feature=+crt-static"])?;
-    // With a target, the flags are not for procedural macros, which have to be dynamic.
-    cargo
-        .args(["--target", &target()])
-        .arg("--target-dir")
-        .arg(folder);
-    Ok(cargo)
-}
-
-/// The target that [`static_cargo`] builds for.
-pub(crate) fn target() -> String {
-    format!("{}-unknown-linux-gnu", env::consts::ARCH)
-}
-
-fn product_cargo_with(subcommand: &str, flags: &[&str]) -> Result<Command> {
     let rust = Rust::active()?;
     let mut cargo = cargo(subcommand);
-    let mut all = Vec::from_iter(env::var("RUSTFLAGS"));
     if rust.version.minor < PRODUCT_MINOR {
         disregard_rust_versions(&mut cargo);
-        all.push("-Zcrate-attr=feature(result_option_map_or_default)".to_owned());
+        let mut flags = Vec::from_iter(env::var("RUSTFLAGS"));
+        flags.push("-Zcrate-attr=feature(result_option_map_or_default)".to_owned());
+        cargo.env("RUSTFLAGS", flags.join(" "));
         cargo.env("RUSTC_BOOTSTRAP", "1");
-    }
-    all.extend(flags.iter().map(|flag| (*flag).to_owned()));
-    if !all.is_empty() {
-        cargo.env("RUSTFLAGS", all.join(" "));
     }
     Ok(cargo)
 }
