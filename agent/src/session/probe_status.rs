@@ -11,6 +11,7 @@ pub struct ProbeStatus(Mutex<Status>);
 #[derive(Clone, Debug, Default)]
 struct Status {
     attached: Vec<(String, usize)>,
+    idle: usize,
     budget: Option<Standing>,
 }
 
@@ -20,13 +21,20 @@ impl ProbeStatus {
         self.status().attached.clone()
     }
 
+    /// Processes that go without probes, since they do not use CUDA.
+    pub fn idle(&self) -> usize {
+        self.status().idle
+    }
+
     /// How the overhead budget does, where there is one.
     pub fn budget(&self) -> Option<Standing> {
         self.status().budget
     }
 
-    pub(super) fn set_attached(&self, attached: Vec<(String, usize)>) {
-        self.status().attached = attached;
+    pub(super) fn set_attached(&self, attached: Vec<(String, usize)>, idle: usize) {
+        let mut status = self.status();
+        status.attached = attached;
+        status.idle = idle;
     }
 
     pub(super) fn set_budget(&self, budget: Standing) {

@@ -204,6 +204,7 @@ fn no_metric_is_forgotten() {
         [
             "cudasnoop_probes_attached",
             "cudasnoop_probe_cost_seconds",
+            "cudasnoop_idle_processes",
             "cudasnoop_process_info",
             "cudasnoop_series_limited_total",
             "cudasnoop_recording_bytes",

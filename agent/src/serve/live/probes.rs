@@ -22,6 +22,7 @@ pub(super) fn collect(status: &ProbeStatus, samples: &mut Samples) {
     for (library, probes) in libraries {
         samples.number(Metric::ProbesAttached, vec![library.into()], probes as f64);
     }
+    samples.number(Metric::IdleProcesses, vec![], status.idle() as f64);
     if let Some(Standing {
         budget,
         overhead,

@@ -175,6 +175,8 @@ metrics! {
     ProbeCost: Gauge "probe_cost" Seconds ["probe"];
     /// Processes that are traced
     Processes: Gauge "processes" None [];
+    /// Those of them that have not begun to use CUDA, and go without probes until they do
+    IdleProcesses: Gauge "idle_processes" None [];
     /// Which pod and container a process is of; absent outside of containers
     ProcessHome: Info "process" None ["process", "pod_uid", "container_id"];
     /// Things that found no series of their own and count as `other`

@@ -62,6 +62,7 @@ impl Controller {
         if self.has_many() {
             self.let_idle_ones_wait();
         }
+        self.tell_attached();
     }
 
     fn let_idle_ones_wait(&mut self) {

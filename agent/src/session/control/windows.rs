@@ -389,7 +389,9 @@ impl Controller {
                 *most = links.map_or(0, Links::functions).max(*most);
             }
         }
-        self.status.set_attached(files.into_values().collect());
+        let idle = self.processes.values().filter(|process| process.is_idle);
+        self.status
+            .set_attached(files.into_values().collect(), idle.count());
     }
 }
 

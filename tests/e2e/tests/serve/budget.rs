@@ -121,17 +121,16 @@ fn memory_is_exact_within_a_budget() {
             == number(&truth["live_bytes"])
     };
     let mallocs = [("api", "cudaMalloc")];
+    let made = |series: &Series| {
+        series.sum("cudasnoop_api_calls_total", &mallocs) == number(&truth["calls"]["cudaMalloc"])
+    };
     let series = until(|| {
         let series = sidecar.metrics(Format::OpenMetrics);
-        live(&series).then_some(series)
+        let budget = series.sum("cudasnoop_overhead_budget_ratio", &[]);
+        (live(&series) && made(&series) && budget == 0.01).then_some(series)
     })
-    .expect("all memory is known");
-    assert_eq!(
-        series.sum("cudasnoop_api_calls_total", &mallocs),
-        number(&truth["calls"]["cudaMalloc"])
-    );
+    .expect("all memory is known, all calls, and the budget");
     assert_eq!(series.count(LAUNCHES, &mallocs), 0);
-    assert_eq!(series.sum("cudasnoop_overhead_budget_ratio", &[]), 0.01);
     let entry = series.sum("cudasnoop_probe_cost_seconds", &[("probe", "entry")]);
     assert!(entry > 0.0, "a probe costs something");
     let attached = |series: &Series| series.sum("cudasnoop_probes_attached", &[]);

@@ -314,6 +314,14 @@ impl Step {
     }
 }
 
+impl Drop for Sidecar {
+    fn drop(&mut self) {
+        // Where a test has left it: it is ours.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
 impl Drop for Step {
     fn drop(&mut self) {
         // Where a test has left it: it is ours.
