@@ -201,6 +201,8 @@ pub enum Effect {
     Registration = 66,
     /// PyTorch reports on its allocator. Never nested.
     TorchReport = 67,
+    /// An error's name or text is asked for: the program has got that error.
+    ErrorText = 68,
 }
 
 /// How a function's arguments are decoded.

@@ -140,6 +140,7 @@ impl Operation {
             | Effect::SetAccess
             | Effect::PhysicalExport
             | Effect::DeviceIdentity
+            | Effect::ErrorText
             | Effect::Launch
             | Effect::HostFunction
             | Effect::CaptureBegin

@@ -1,4 +1,4 @@
-//! Contexts, and which device is which.
+//! Contexts, which device is which, and what their errors mean.
 
 use super::{driver, runtime};
 use crate::{
@@ -6,7 +6,7 @@ use crate::{
     value::{Field, arg, int, out, out_at},
 };
 
-pub(super) const ROWS: [Api; 22] = [
+pub(super) const ROWS: [Api; 26] = [
     runtime(
         &["cudaSetDevice"],
         Family::Device,
@@ -197,4 +197,38 @@ pub(super) const ROWS: [Api; 22] = [
         ],
     )
     .doc("Asks for a device's PCI bus id"),
+    // Launches are probed at entry alone, and `cudaGetLastError` follows each of them: what either
+    // returns is told by what the program says of it.
+    runtime(
+        &["cudaGetErrorString"],
+        Family::Device,
+        Effect::ErrorText,
+        &[int(0, Field::Option)],
+    )
+    .probe(Probe::Entry)
+    .doc("Asks what an error means: programs do when they have got it"),
+    runtime(
+        &["cudaGetErrorName"],
+        Family::Device,
+        Effect::ErrorText,
+        &[int(0, Field::Option)],
+    )
+    .probe(Probe::Entry)
+    .doc("Asks what an error is called: programs do when they have got it"),
+    driver(
+        &["cuGetErrorString"],
+        Family::Device,
+        Effect::ErrorText,
+        &[int(0, Field::Option)],
+    )
+    .probe(Probe::Entry)
+    .doc("Asks what an error means: programs do when they have got it"),
+    driver(
+        &["cuGetErrorName"],
+        Family::Device,
+        Effect::ErrorText,
+        &[int(0, Field::Option)],
+    )
+    .probe(Probe::Entry)
+    .doc("Asks what an error is called: programs do when they have got it"),
 ];

@@ -59,6 +59,7 @@ pub(super) fn arguments(line: &mut String, event: &Event, api: &Api, kernel: Opt
         | Effect::ContextDestroy
         | Effect::ContextReset
         | Effect::DeviceIdentity
+        | Effect::ErrorText
         | Effect::HostFunction
         | Effect::CaptureBegin
         | Effect::CaptureEnd
@@ -199,6 +200,7 @@ const fn noun(effect: Effect) -> &'static str {
         | Effect::ContextCreate
         | Effect::ContextReset
         | Effect::DeviceIdentity
+        | Effect::ErrorText
         | Effect::Launch
         | Effect::CaptureBegin
         | Effect::CaptureEnd

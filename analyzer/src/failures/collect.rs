@@ -96,6 +96,12 @@ impl Collector {
         if let Some(code) = fails {
             process.fails(code, past);
         }
+        if effect == Effect::ErrorText
+            && let Some(code) = row.option().and_then(|code| i32::try_from(code).ok())
+            && !matches!(code, 0 | NOT_READY)
+        {
+            process.is_told(code, past);
+        }
         if effect == Effect::Launch {
             push(&mut process.launches, RECENT_LAUNCHES, past);
         }
@@ -180,10 +186,24 @@ impl Collector {
 }
 
 impl Process {
+    /// A call returned a code.
     fn fails(&mut self, code: i32, past: Past) {
         let Some(function) = past.api.api() else {
             return;
         };
+        if let Some(seen) = self.seen(code, past) {
+            *seen.by_function.entry(function.name).or_default() += 1;
+        }
+    }
+
+    /// The program has got a code: if no call is known that returned it, that is the first sign.
+    fn is_told(&mut self, code: i32, past: Past) {
+        self.seen(code, past);
+    }
+
+    /// What is known of a code, from now on at least; `None` where there are too many.
+    fn seen(&mut self, code: i32, past: Past) -> Option<&mut Seen> {
+        let function = past.api.api()?;
         let known = self.failures.iter().position(|seen| seen.code == code);
         if known.is_none() && self.failures.len() < CODES {
             self.failures.push(Seen {
@@ -198,14 +218,12 @@ impl Process {
             });
         } else if known.is_none() {
             self.untold += 1;
-            return;
+            return None;
         }
-        let seen = match known {
+        match known {
             Some(index) => self.failures.get_mut(index),
             None => self.failures.last_mut(),
-        };
-        let Some(seen) = seen else { return };
-        *seen.by_function.entry(function.name).or_default() += 1;
+        }
     }
 }
 

@@ -68,9 +68,11 @@ pub struct Failure {
     pub code: i32,
     /// Its name in the library of the first call; `None` for one that CUDA's headers lack.
     pub name: Option<&'static str>,
-    /// The first one.
+    /// The first one; or, where none is known before, the call by which the program asked for the
+    /// code's text.
     pub first: Call,
-    /// How many.
+    /// How many; 0 where none is known: launches are probed at entry alone, and other functions that
+    /// return such codes not at all.
     pub calls: u64,
     /// By function, the most first.
     pub by_function: Vec<FunctionFailures>,

@@ -41,16 +41,21 @@ fn write_failure(failure: &Failure, start: Option<u64>, page: &mut Page<'_>) -> 
         calls_after,
         failed_after,
     } = failure;
+    let what = match calls {
+        0 => "asked about, and returned by no traced call".to_owned(),
+        calls => format!("{} failed", count(*calls)),
+    };
     page.section(&format!(
-        "{code} {} in process {pid}: {} failed",
+        "{code} {} in process {pid}: {what}",
         name.unwrap_or("(unknown code)"),
-        count(*calls)
     ))?;
     let functions: Vec<String> = by_function
         .iter()
         .map(|FunctionFailures { api, calls }| format!("{api} {}", count(*calls)))
         .collect();
-    page.paragraph(&functions.join(", "), Tone::Plain)?;
+    if !functions.is_empty() {
+        page.paragraph(&functions.join(", "), Tone::Plain)?;
+    }
     let mut table = Table::new([
         ("", Align::Right),
         ("at", Align::Right),

@@ -33,7 +33,8 @@ fn retries(refusals: &Refusals) -> Option<Finding> {
         family: Family::Allocator,
         severity: Severity::Warning,
         claim: format!(
-            "The device was full {times}: an allocation failed, and worked after others had been              given back."
+            "The device was full {times}: an allocation failed, and worked after others had been \
+             given back."
         ),
         numbers: BTreeMap::from([
             ("retries", refusals.retried_after_frees.into()),

@@ -47,7 +47,13 @@ fn failed(failure: &Failure) -> Finding {
     } = failure;
     let is_fatal = FATAL.contains(code);
     let name = name.unwrap_or("unknown");
-    let mut evidence = vec![call(*pid, first, &format!("the first to return {code}"))];
+    let is_told = *calls == 0;
+    let first_sign = if is_told {
+        format!("asks what {code} means")
+    } else {
+        format!("the first to return {code}")
+    };
+    let mut evidence = vec![call(*pid, first, &first_sign)];
     let launches = launches_before.iter().rev().take(LAUNCHES);
     evidence.extend(launches.map(|launch| {
         let kernel = launch.kernel.as_deref();
@@ -57,12 +63,21 @@ fn failed(failure: &Failure) -> Finding {
         );
         call(*pid, launch, &format!("launched before it: {kernel}"))
     }));
-    evidence.push(Evidence::new(format!(
-        "after it {} of {} failed",
-        count(*failed_after),
-        counted(*calls_after, "call")
-    )));
+    if *calls_after > 0 {
+        evidence.push(Evidence::new(format!(
+            "after it {} of {} failed",
+            count(*failed_after),
+            counted(*calls_after, "call")
+        )));
+    }
     let mut unknowns = Vec::new();
+    if is_told {
+        unknowns.push(
+            "Which call returned it: launches are traced without their results \
+             (--launch-returns), and cudaGetLastError is not traced."
+                .to_owned(),
+        );
+    }
     if is_fatal {
         unknowns.push(
             "Which work on the device made it: errors come back with a later call. \
@@ -82,6 +97,7 @@ fn failed(failure: &Failure) -> Finding {
             Severity::Info
         },
         claim: match (is_fatal, failure.is_sticky()) {
+            _ if is_told => format!("CUDA told the program of {code} ({name})."),
             (true, Some(true)) => format!(
                 "{} failed with {code} ({name}), and every call after it: the process can use \
                  the device no more.",
@@ -96,7 +112,11 @@ fn failed(failure: &Failure) -> Finding {
             ("calls_after", (*calls_after).into()),
             ("failed_after", (*failed_after).into()),
         ]),
-        confidence: Confidence::High,
+        confidence: if is_told {
+            Confidence::Medium
+        } else {
+            Confidence::High
+        },
         evidence,
         unknowns,
         next_step: next_step(*code).to_owned(),

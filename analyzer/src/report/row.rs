@@ -181,6 +181,11 @@ impl<'a> Row<'a> {
     }
 
     #[inline]
+    pub(crate) fn option(&self) -> Option<u64> {
+        self.batch.option().get(self.place)
+    }
+
+    #[inline]
     pub(crate) fn kernel(&self) -> Option<u32> {
         self.batch.kernel().get(self.place)
     }

@@ -396,6 +396,43 @@ fn an_illegal_address() {
     golden("errors.txt", &errors_text(failing(700, true)));
 }
 
+/// What an assertion in a kernel looks like where nothing waits for the device before PyTorch asks:
+/// `cudaGetLastError` returns it, which is not traced. The program asks for its text.
+fn told_of(code: u64) -> Report {
+    let mut sample = Sample::new();
+    sample.fact(START, ENGINE, &sample::process(ENGINE, "python", true));
+    sample.row("cudaLaunchKernel", Kind::Call, sample::at(ENGINE, 10));
+    for (ms, api) in [(20, "cudaGetErrorString"), (21, "cudaGetErrorName")] {
+        let asked = Event {
+            option: Some(code),
+            ..sample::at(ENGINE, ms)
+        };
+        sample.row(api, Kind::Call, asked);
+    }
+    sample.end(START + SECOND, |_| {});
+    sample_report(&sample)
+}
+
+#[test]
+fn an_error_that_no_traced_call_returned() {
+    let report = told_of(710);
+    let error = &report.findings[0];
+    assert_eq!(error.id, "error.fatal:4242:710");
+    assert_eq!(error.severity, Severity::Critical);
+    let failure = &report.failures[0];
+    assert_eq!(
+        (failure.calls, failure.first.api),
+        (0, "cudaGetErrorString")
+    );
+    assert_eq!(failure.launches_before.len(), 1);
+    golden("errors-told.txt", &errors_text(report));
+    // No error, not ready, and codes beyond any.
+    for code in [0, 600, u64::MAX] {
+        assert!(told_of(code).failures.is_empty());
+    }
+    is_quiet(&told_of(100));
+}
+
 #[test]
 fn errors_that_programs_live_with() {
     for code in [1, 500, 600, 704, 801] {

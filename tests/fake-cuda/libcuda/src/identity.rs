@@ -105,4 +105,16 @@ exports! {
         // SAFETY: the caller's pointer, as the real function requires.
         unsafe { store(value, plausible) }
     }
+
+    /// What an error means. One text does for all of them.
+    fn cuGetErrorString(_code: i32, text: *mut *const c_char) {
+        // SAFETY: the caller's pointer, as the real function requires.
+        unsafe { store(text, c"fake CUDA: an error".as_ptr()) }
+    }
+
+    /// What an error is called, likewise.
+    fn cuGetErrorName(_code: i32, name: *mut *const c_char) {
+        // SAFETY: the caller's pointer, as the real function requires.
+        unsafe { store(name, c"CUDA_ERROR_FAKE".as_ptr()) }
+    }
 }

@@ -12,6 +12,8 @@ use super::{
 pub(super) const DEVICE: u32 = 0;
 /// The other one.
 pub(super) const OTHER: u32 = 1;
+/// An error whose text is asked for.
+const ILLEGAL_ADDRESS: u32 = 700;
 
 /// 16 bytes as a UUID is written.
 fn uuid(bytes: &Memory, first: usize) -> String {
@@ -84,6 +86,7 @@ pub(super) fn driver(session: &mut Session) -> [u64; 2] {
 
     made_contexts(session);
     identities(session);
+    driver_errors(session);
     session.call(
         "cuDeviceGraphMemTrim",
         &registers([int(OTHER)]),
@@ -138,6 +141,19 @@ fn identities(session: &mut Session) {
     }
 }
 
+/// What the driver says of an error.
+fn driver_errors(session: &mut Session) {
+    for symbol in ["cuGetErrorString", "cuGetErrorName"] {
+        let text = Memory::of([0]);
+        let arguments = registers([int(ILLEGAL_ADDRESS), text.at()]);
+        session.call_for_text(
+            symbol,
+            &arguments,
+            &nothing().option(ILLEGAL_ADDRESS.into()),
+        );
+    }
+}
+
 /// Ends what [`driver`] began.
 pub(super) fn end_driver(session: &mut Session) {
     session.call(
@@ -187,6 +203,14 @@ pub(super) fn runtime(session: &mut Session) {
             .device(OTHER.into())
             .identity(has_bus_id(&bytes, OTHER)),
     );
+    for symbol in ["cudaGetErrorString", "cudaGetErrorName"] {
+        let arguments = registers([int(ILLEGAL_ADDRESS)]);
+        session.call_for_text(
+            symbol,
+            &arguments,
+            &nothing().option(ILLEGAL_ADDRESS.into()),
+        );
+    }
     session.call(
         "cudaDeviceGraphMemTrim",
         &registers([int(OTHER)]),

@@ -177,6 +177,20 @@ impl Session {
         true
     }
 
+    /// A call that is probed at its entry alone, and whose result is no code.
+    pub(super) fn call_for_text(
+        &mut self,
+        symbol: &str,
+        arguments: &Arguments,
+        expected: &Expected,
+    ) {
+        let function = self.find(symbol).expect("every pair has it");
+        // SAFETY: a function of the pair with arguments of its signature; what is returned is not
+        // looked at.
+        unsafe { arguments.pass_to(function) };
+        self.push(symbol, None, expected, true);
+    }
+
     fn push(&mut self, symbol: &str, result: Option<i32>, expected: &Expected, succeeded: bool) {
         let traits = expected.traits;
         self.rows.push(Row {
