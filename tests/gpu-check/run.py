@@ -30,6 +30,7 @@ SCENARIOS = {
     "copies": copies.check,
     "families": families.check,
     "findings": findings.check,
+    "findings_failing": findings.check_failing,
     "torch_memory": torch_memory.check,
     "torch_memory_expandable": torch_memory.check_expandable,
     "snapshot": snapshot.check,
@@ -43,7 +44,8 @@ SCENARIOS = {
     "twogpus": twogpus.check,
     "vllm": vllm.check,
     "vllm_sleep": vllm_sleep.check,
-    "vllm_speed": vllm_speed.check,
+    "vllm_speed_graphs": vllm_speed.check_graphs,
+    "vllm_speed_eager": vllm_speed.check_eager,
     "vllm_speed_exact": vllm_speed.check_exact,
 }
 

@@ -89,6 +89,9 @@ class Bench:
             raise OutOfTime("no time is left for it")
         return min(wanted, left)
 
+    def sleep(self, seconds):
+        time.sleep(self.left(seconds))
+
     def keep(self, name, text):
         """Leaves a small file beside the results."""
         (self.artefacts / name).write_text(text, encoding="utf-8")
@@ -97,9 +100,9 @@ class Bench:
         """Runs one of cudasnoop's commands."""
         return process.run([self.program, *arguments], self.left(timeout), env).check()
 
-    def script(self, name):
+    def script(self, name, label=None):
         """The words that start a scenario's program, and where it leaves its truth."""
-        truth = self.work / f"{name}.truth.json"
+        truth = self.work / f"{label or name}.truth.json"
         truth.unlink(missing_ok=True)
         return [self.python, FOLDER / "scenarios" / f"{name}.py", truth], truth
 

@@ -1,9 +1,11 @@
 """A vLLM engine that generates when it is told to. `eager` as the second argument: without graphs.
 
-Speaks by lines: prints `ready`; at each number generates so often and prints tokens a second; ends at `quit`.
+Speaks by lines: prints `ready`; at each number generates for so many seconds, and prints as JSON the tokens of a
+generation, and of each generation its beginning and end, ns of CLOCK_MONOTONIC; ends at `quit`.
 What vLLM itself prints goes to stderr.
 """
 
+import json
 import os
 import sys
 import time
@@ -18,10 +20,11 @@ def main():
         tiny_llama.generate(llm)
         print("ready", file=answers)
         while (word := sys.stdin.readline().strip()).isdigit():
-            begin, tokens = time.monotonic(), 0
-            for _ in range(int(word)):
-                tokens += tiny_llama.generate(llm)
-            print(tokens / (time.monotonic() - begin), file=answers)
+            end, generations = time.monotonic_ns() + int(word) * 10**9, []
+            while (begin := time.monotonic_ns()) < end:
+                tokens = tiny_llama.generate(llm)
+                generations.append([begin, time.monotonic_ns()])
+            print(json.dumps({"tokens": tokens, "generations": generations}), file=answers)
 
 
 if __name__ == "__main__":
