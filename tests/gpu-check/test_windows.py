@@ -145,8 +145,24 @@ class Rows(unittest.TestCase):
         table = Table()
         vllm_speed.add_cost(table, "s", [[1, 2]], [], set(), [])
         self.assertEqual([(row.cudasnoop, row.note) for row in table.rows], [
-            (None, "1 generations, 0 windows: too few, or windows were always open"),
+            (None, "1 pieces, 0 windows: too few, or windows were always open"),
         ])
+
+    def test_pieces_are_alike(self):
+        sys.path.append(str(FOLDER / "scenarios"))
+        import vllm_speed as scenario
+
+        class Engine:
+            def step(self):
+                return "outputs"
+
+        engine = Engine()
+        steps = scenario.noted(engine)
+        self.assertEqual({engine.step() for _ in range(65)}, {"outputs"})
+        pieces = scenario.pieces_of(steps)
+        self.assertEqual(len(pieces), 7)
+        self.assertEqual(pieces[0], [steps[8][0], steps[15][1]])
+        self.assertEqual(scenario.pieces_of(steps[:10]), [])
 
     def test_speed(self):
         self.assertEqual(vllm_speed.speed({"tokens": 10, "generations": [[0, SECOND], [SECOND, 3 * SECOND]]}), 20 / 3)

@@ -3,7 +3,7 @@
 `serve` starts before the engine, as a sidecar does. One and the same engine is its own comparison.
 
 Within the budget, most probes come in windows, which cost less than the engine's speed drifts in some seconds. There,
-generations are compared with their neighbours (gpu_check/windows.py). Without a budget, probes are put on and
+generations, or pieces of them, are compared with their neighbours (gpu_check/windows.py). Without a budget, probes are put on and
 taken off in turn. Off means no probe at all.
 """
 
@@ -75,25 +75,25 @@ def within_budget(bench, name, mode):
     found = [json.loads(text) for path in sorted(folder.glob("cudasnoop-*")) for text in windows.texts(path)]
     if not bench.keep_recordings:
         shutil.rmtree(folder, ignore_errors=True)
-    generations = [moments for stretch in stretches for moments in stretch["generations"]]
+    pieces = [moments for stretch in stretches for moments in stretch["pieces"]]
     opened = windows.windows_of(found)
-    bench.keep(f"{name}-moments.json", json.dumps({"generations": generations, "windows": opened, "own": own}))
-    add_cost(bench.table, name, generations, opened, {fact["fact"] for fact in found}, own)
+    bench.keep(f"{name}-moments.json", json.dumps({"pieces": pieces, "windows": opened, "own": own}))
+    add_cost(bench.table, name, pieces, opened, {fact["fact"] for fact in found}, own)
 
 
-def add_cost(table, name, generations, opened, kinds, own):
+def add_cost(table, name, pieces, opened, kinds, own):
     """The rows. `kinds`: of the facts that there were; `own`: cudasnoop's [overhead, time in windows], again and again."""
-    cost = windows.cost(generations, opened)
+    cost = windows.cost(pieces, opened)
     if cost is None:
         why = "too few, or windows were always open"
-        table.information(name, "what windows cost", None, note=f"{len(generations)} generations, {len(opened)} windows: {why}")
+        table.information(name, "what windows cost", None, note=f"{len(pieces)} pieces, {len(opened)} windows: {why}")
         return
     lost = "; some rows were not written, windows may be among them" if "unwritten" in kinds else ""
     steady = "memory calls" if "torch_sampled" in kinds else "memory calls and PyTorch's reports"
     overhead, seen = ([ratios[which] for ratios in own] for which in (0, 1))
     table.information(
         name, "share of its time that the engine loses while a window is open", str(cost.within),
-        note=f"95 % of resampled values in brackets; {cost.generations:,} generations, {cost.windows:,} windows{lost}",
+        note=f"95 % of resampled values in brackets; {cost.generations:,} pieces of generations, {cost.windows:,} windows{lost}",
     )
     table.information(
         name, "share of the time in windows", f"{cost.share_within:.4f}",

@@ -1,8 +1,8 @@
 """A vLLM engine that generates when it is told to. `eager` as the second argument: without graphs.
 
 Speaks by lines: prints `ready`; at each number generates for so many seconds, and prints as JSON the tokens of a
-generation, and of each generation its beginning and end, ns of CLOCK_MONOTONIC; ends at `quit`.
-What vLLM itself prints goes to stderr.
+generation, of each generation its beginning and end, ns of CLOCK_MONOTONIC, and likewise of pieces of them that are
+alike, of a tenth of a second or so; ends at `quit`. What vLLM itself prints goes to stderr.
 """
 
 import json
@@ -12,19 +12,46 @@ import time
 
 import tiny_llama
 
+# A generation without graphs takes a second: so many steps of it take a tenth.
+STEPS_OF_A_PIECE = 8
+
+
 def main():
     answers = os.fdopen(os.dup(1), "w", buffering=1)
     os.dup2(2, 1)
     eager = sys.argv[2:] == ["eager"]
     with tiny_llama.engine(enforce_eager=eager) as llm:
+        steps = noted(llm.llm_engine)
         tiny_llama.generate(llm)
         print("ready", file=answers)
         while (word := sys.stdin.readline().strip()).isdigit():
-            end, generations = time.monotonic_ns() + int(word) * 10**9, []
+            end, generations, pieces = time.monotonic_ns() + int(word) * 10**9, [], []
             while (begin := time.monotonic_ns()) < end:
+                steps.clear()
                 tokens = tiny_llama.generate(llm)
                 generations.append([begin, time.monotonic_ns()])
-            print(json.dumps({"tokens": tokens, "generations": generations}), file=answers)
+                pieces += pieces_of(steps) if eager else generations[-1:]
+            print(json.dumps({"tokens": tokens, "generations": generations, "pieces": pieces}), file=answers)
+
+
+def noted(engine):
+    """From now on, beginning and end of each of the engine's steps."""
+    moments, step = [], engine.step
+
+    def timed():
+        begin = time.monotonic_ns()
+        outputs = step()
+        moments.append([begin, time.monotonic_ns()])
+        return outputs
+
+    engine.step = timed
+    return moments
+
+
+def pieces_of(steps):
+    """Some steps each; without the first, which read the prompts."""
+    size = STEPS_OF_A_PIECE
+    return [[steps[at][0], steps[at + size - 1][1]] for at in range(size, len(steps) - size + 1, size)]
 
 
 if __name__ == "__main__":
