@@ -1,6 +1,7 @@
 //! The recording as a whole: what it is, whom it is about, what it misses.
 
 use std::io;
+use std::path::Path;
 
 use super::page::Page;
 use super::style::Tone;
@@ -175,7 +176,8 @@ pub(super) fn processes(report: &Report, page: &mut Page<'_>) -> io::Result<()> 
             |at| units::since(at, report.recording.start_ns).into(),
         );
         let program = match (process.title.as_deref(), process.exe.as_deref()) {
-            (Some(title), Some(exe)) if !title.is_empty() && title != exe => {
+            // A program that was started by the end of its path says nothing new.
+            (Some(title), Some(exe)) if !title.is_empty() && !Path::new(exe).ends_with(title) => {
                 format!("{title} ({exe})").into()
             }
             (_, Some(exe)) => exe.into(),
