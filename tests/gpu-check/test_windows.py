@@ -14,7 +14,7 @@ FOLDER = Path(__file__).resolve().parent
 sys.path[:0] = [str(FOLDER)]
 
 from checks import vllm_speed
-from gpu_check import windows
+from gpu_check import arrow, windows
 from gpu_check.rows import Table
 from test_events import STREAM
 
@@ -127,9 +127,9 @@ class Facts(unittest.TestCase):
             path = Path(folder) / "segment"
             for data in (whole, whole[:-8]):
                 path.write_bytes(data)
-                self.assertEqual(set(windows.texts(path)), {'a "fact", é', "x" * 60})
+                self.assertEqual(set(arrow.texts(path)), {'a "fact", é', "x" * 60})
             path.write_bytes(b"")
-            self.assertEqual(list(windows.texts(path)), [])
+            self.assertEqual(list(arrow.texts(path)), [])
 
 
 class Rows(unittest.TestCase):

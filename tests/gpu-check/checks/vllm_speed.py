@@ -16,7 +16,7 @@ import urllib.request
 from contextlib import contextmanager
 from statistics import mean, median
 
-from gpu_check import process, windows
+from gpu_check import arrow, process, windows
 from gpu_check.process import CommandFailed, Dialogue
 
 ADMIN = "127.0.0.1:19411"
@@ -72,7 +72,7 @@ def within_budget(bench, name, mode):
             bench.keep(f"{name}-last-metrics.txt", ask("metrics") or "")
             engine.say("quit")
             engine.end(bench.left(60))
-    found = [json.loads(text) for path in sorted(folder.glob("cudasnoop-*")) for text in windows.texts(path)]
+    found = [json.loads(text) for path in sorted(folder.glob("cudasnoop-*")) for text in arrow.texts(path)]
     if not bench.keep_recordings:
         shutil.rmtree(folder, ignore_errors=True)
     pieces = [moments for stretch in stretches for moments in stretch["pieces"]]

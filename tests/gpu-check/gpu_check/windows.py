@@ -5,15 +5,11 @@ right before and after it, and what is asked is whether the one with more of a w
 """
 
 import random
-import struct
 from bisect import bisect_right
 from dataclasses import dataclass
 from itertools import accumulate
 from math import log
-from pathlib import Path
 from statistics import median
-
-from . import arrow
 
 # Beside a window, probes are being attached or taken off: some of them are on, fewer the farther away. Steps of that
 # time, each with a loss of its own, and how many of them, on either side; ns.
@@ -56,32 +52,6 @@ class Cost:
     share_beside: float
     generations: int
     windows: int
-
-
-def texts(path):
-    """The texts of a segment's facts; of one that was cut, those before the cut.
-
-    Of millions of rows, only this column is read: the others would take longer than the scenario has.
-    """
-    columns = []
-    try:
-        for kind, header, body in arrow._messages(Path(path).read_bytes()):
-            if kind == arrow.SCHEMA:
-                columns = [arrow._column(field) for field in header.tables(1)]
-            elif kind == arrow.RECORD_BATCH:
-                yield from filter(None, _texts_of(columns, arrow._Batch(header, body)))
-    except (arrow.NotReadable, struct.error):
-        return  # It was being written when serve was killed.
-
-
-def _texts_of(columns, batch):
-    for column in columns:
-        if column.name == "text":
-            return batch.values(column)
-        next(batch.nodes)
-        for _ in range(3 if column.format is None else 2):
-            next(batch.buffers)
-    return []
 
 
 def windows_of(found):
