@@ -87,6 +87,11 @@ pub struct Failure {
 }
 
 impl Failure {
+    /// Whether the first sign of it was that the program asked for the code's text.
+    pub fn is_told(&self) -> bool {
+        self.first.result.is_none()
+    }
+
     /// Whether every later call failed, too; `None` where there was none.
     pub fn is_sticky(&self) -> Option<bool> {
         (self.calls_after > 0).then_some(self.failed_after == self.calls_after)

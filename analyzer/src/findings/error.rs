@@ -36,7 +36,7 @@ fn failed(failure: &Failure) -> Finding {
     let Failure {
         pid,
         code,
-        name,
+        name: _,
         first,
         calls,
         by_function: _,
@@ -46,9 +46,7 @@ fn failed(failure: &Failure) -> Finding {
         failed_after,
     } = failure;
     let is_fatal = FATAL.contains(code);
-    let name = name.unwrap_or("unknown");
-    let is_told = *calls == 0;
-    let first_sign = if is_told {
+    let first_sign = if failure.is_told() {
         format!("asks what {code} means")
     } else {
         format!("the first to return {code}")
@@ -71,9 +69,9 @@ fn failed(failure: &Failure) -> Finding {
         )));
     }
     let mut unknowns = Vec::new();
-    if is_told {
+    if failure.is_told() {
         unknowns.push(
-            "Which call returned it: launches are traced without their results \
+            "Which call returned it first: launches are traced without their results \
              (--launch-returns), and cudaGetLastError is not traced."
                 .to_owned(),
         );
@@ -96,23 +94,14 @@ fn failed(failure: &Failure) -> Finding {
         } else {
             Severity::Info
         },
-        claim: match (is_fatal, failure.is_sticky()) {
-            _ if is_told => format!("CUDA told the program of {code} ({name})."),
-            (true, Some(true)) => format!(
-                "{} failed with {code} ({name}), and every call after it: the process can use \
-                 the device no more.",
-                first.api
-            ),
-            (true, _) => format!("{} failed with {code} ({name}).", first.api),
-            (false, _) => format!("{} failed with {code} ({name}).", counted(*calls, "call")),
-        },
+        claim: claim(failure, is_fatal),
         numbers: BTreeMap::from([
             ("code", (*code).into()),
             ("calls", (*calls).into()),
             ("calls_after", (*calls_after).into()),
             ("failed_after", (*failed_after).into()),
         ]),
-        confidence: if is_told {
+        confidence: if *calls == 0 {
             Confidence::Medium
         } else {
             Confidence::High
@@ -120,6 +109,23 @@ fn failed(failure: &Failure) -> Finding {
         evidence,
         unknowns,
         next_step: next_step(*code).to_owned(),
+    }
+}
+
+fn claim(failure: &Failure, is_fatal: bool) -> String {
+    let (code, name) = (failure.code, failure.name.unwrap_or("unknown"));
+    let happened = if failure.is_told() {
+        format!("CUDA told the program of {code} ({name})")
+    } else if is_fatal {
+        format!("{} failed with {code} ({name})", failure.first.api)
+    } else {
+        let calls = counted(failure.calls, "call");
+        format!("{calls} failed with {code} ({name})")
+    };
+    if is_fatal && failure.is_sticky() == Some(true) {
+        format!("{happened}, and every later call failed: the process can use the device no more.")
+    } else {
+        format!("{happened}.")
     }
 }
 

@@ -6,6 +6,7 @@
     reason = "random sizes and times"
 )]
 
+mod failing;
 #[path = "../printed/mod.rs"]
 mod printed;
 #[path = "../sample/mod.rs"]
@@ -39,4 +40,9 @@ fn found(report: &Report, severity: Severity) -> Vec<&Finding> {
     findings
         .filter(|finding| finding.severity <= severity)
         .collect()
+}
+
+fn is_quiet(report: &Report) {
+    let urgent = found(report, Severity::Warning);
+    assert!(urgent.is_empty(), "{urgent:#?}");
 }
