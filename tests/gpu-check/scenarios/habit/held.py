@@ -5,17 +5,27 @@ from truth import Cudart
 from .common import MIB, Habit, take
 
 
-def pinned_segments():
-    """Large short-lived tensors, each of which leaves a small one behind in its segment."""
+def partly_used(used):
+    """Eight segments of 300 MiB, each of a large short-lived tensor, of which so many MiB stay in use."""
     kept, fillers = [], []
     for _ in range(8):
         large = take(300)
         del large
-        kept.append(take(2))
-        # Keeps the next small one from landing in this segment.
-        fillers.append(take(298))
+        kept.append(take(used))
+        # Keeps the next one from landing in this segment.
+        fillers.append(take(300 - used))
     fillers.clear()
     return kept
+
+
+def pinned_segments():
+    """A small tensor in each segment, which cannot be given back."""
+    return partly_used(2)
+
+
+def partly_free():
+    """A third of each segment."""
+    return partly_used(100)
 
 
 def stranded():
@@ -35,18 +45,6 @@ def page_waste():
     for block in blocks[1::2]:
         cudart.free(block)
     return blocks
-
-
-def partly_free():
-    """Segments of which a third stays in use."""
-    kept, fillers = [], []
-    for _ in range(8):
-        large = take(300)
-        del large
-        kept.append(take(100))
-        fillers.append(take(200))
-    fillers.clear()
-    return kept
 
 
 HABITS = {
