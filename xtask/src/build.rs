@@ -82,15 +82,16 @@ fn check_finished_object(given: &Path) -> Result<()> {
 /// The analyzer as Rust programs are, and `cudasnoop` with glibc linked in: it goes into containers
 /// and pods of all kinds as it is. What they have in common is compiled once.
 fn product() -> Result<()> {
-    let mut both = toolchain::product_cargo("build")?;
-    both.args(["--release", "--package", "agent", "--package", "analyzer"]);
-    let mut alone = toolchain::product_cargo("rustc")?;
-    alone
-        .args(["--release", "--package", "agent", "--bin", "cudasnoop"])
+    let mut shared = toolchain::product_cargo("build")?;
+    shared
+        .args(["--release", "--package", "agent", "--package", "analyzer"])
+        .args(["--lib", "--bin", "cudasnoop-analyzer"]);
+    let mut last = toolchain::product_cargo("rustc")?;
+    last.args(["--release", "--package", "agent", "--bin", "cudasnoop"])
         .args(["--", "-Ctarget-feature=+crt-static"]);
     step("cudasnoop and cudasnoop-analyzer", || {
-        command::run(&mut both)?;
-        command::run(&mut alone)
+        command::run(&mut shared)?;
+        command::run(&mut last)
     })?;
     for program in ["cudasnoop", "cudasnoop-analyzer"] {
         layout::copy_if_changed(
