@@ -126,6 +126,7 @@ impl Drain {
             control,
             enricher,
             outlet,
+            heard: 0,
             last_rows: None,
         };
         let (mut last_tick, mut last_clock) = (Instant::now(), Instant::now());
@@ -172,6 +173,8 @@ struct Worker {
     control: Sender<Control>,
     enricher: Enricher,
     outlet: Outlet,
+    /// All messages until then have been read, ns of `CLOCK_MONOTONIC`.
+    heard: u64,
     /// The rows to end with, once probes are off.
     last_rows: Option<Vec<Event>>,
 }
@@ -190,6 +193,7 @@ impl Worker {
     }
 
     fn read_inbox(&mut self) {
+        self.heard = clock::monotonic();
         loop {
             match self.inbox.try_recv() {
                 Ok(message) => self.message(message),
@@ -220,9 +224,13 @@ impl Worker {
     }
 
     fn record(&mut self, bytes: &[u8]) {
-        let kind = Header::read_from_prefix(bytes)
-            .ok()
-            .and_then(|(header, _)| RecordKind::from_u8(header.kind));
+        let header = Header::read_from_prefix(bytes).ok();
+        // Who a process is was told before it had probes, and while the drain slept: that comes
+        // before its first call.
+        if header.is_some_and(|(header, _)| header.timestamp > self.heard) {
+            self.read_inbox();
+        }
+        let kind = header.and_then(|(header, _)| RecordKind::from_u8(header.kind));
         let Self {
             enricher, outlet, ..
         } = self;
@@ -362,5 +370,84 @@ fn wait_for(fd: BorrowedFd<'_>, duration: Duration) {
         && error != nix::Error::EINTR
     {
         tracing::debug!("waiting for the ring buffer: {}", io::Error::from(error));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::{Mutex, PoisonError, mpsc::channel};
+
+    use zerocopy::IntoBytes as _;
+
+    use super::{super::names::Names, *};
+    use crate::sink::Ids;
+
+    /// Whose events came.
+    #[derive(Clone, Debug, Default)]
+    struct Seen(Arc<Mutex<Vec<u32>>>);
+
+    impl Sink for Seen {
+        fn event(&mut self, event: &Event) -> Result<(), SinkError> {
+            let mut pids = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            pids.push(event.pid);
+            Ok(())
+        }
+
+        fn tick(&mut self) -> Result<(), SinkError> {
+            Ok(())
+        }
+
+        fn finish(self: Box<Self>) -> Result<Summary, SinkError> {
+            Ok(Summary::default())
+        }
+    }
+
+    fn ended(pid: u32) -> TaskRecord {
+        TaskRecord {
+            header: Header {
+                kind: RecordKind::Exit as u8,
+                timestamp: clock::monotonic(),
+                pid,
+                tid: pid,
+                reserved: 0,
+                api: 0,
+                flags: 0,
+            },
+            child: 0,
+        }
+    }
+
+    #[test]
+    fn what_was_told_before_a_record_comes_before_it() {
+        let seen = Seen::default();
+        let (messages, inbox) = channel();
+        let (control, _requests) = channel();
+        let mut worker = Worker {
+            inbox,
+            control,
+            enricher: Enricher::new(Names::now(), Ids::default()),
+            outlet: Outlet {
+                sink: Box::new(seen.clone()),
+                stop: Arc::default(),
+                failure: None,
+            },
+            heard: 0,
+            last_rows: None,
+        };
+        let tell = |pid| {
+            let fact = fact_event(pid, pid, clock::monotonic(), &Fact::Vanished);
+            messages.send(Inbox::Fact(fact)).expect("heard");
+        };
+        let before = ended(1);
+        worker.read_inbox();
+        tell(2);
+        // It began before, and nothing that was told since can concern it.
+        worker.record(before.as_bytes());
+        tell(3);
+        worker.record(ended(4).as_bytes());
+        tell(5);
+        worker.read_inbox();
+        let pids = seen.0.lock().unwrap_or_else(PoisonError::into_inner);
+        assert_eq!(*pids, [1, 2, 3, 4, 5]);
     }
 }
