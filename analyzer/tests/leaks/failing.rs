@@ -69,8 +69,8 @@ fn an_illegal_address() {
 }
 
 /// What an assertion in a kernel looks like where nothing waits for the device before PyTorch asks:
-/// `cudaGetLastError` returns it, which is not traced. The program asks for its text.
-/// Calls that are made later, each with the result.
+/// `cudaGetLastError` returns it, which is not traced. The program asks for its text, and then makes
+/// `later` calls, each with its result.
 fn told_of(code: u64, later: &[(&'static str, i32)]) -> Report {
     let mut sample = Sample::new();
     sample.fact(START, ENGINE, &sample::process(ENGINE, "python", true));
