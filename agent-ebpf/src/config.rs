@@ -37,7 +37,7 @@ settings! {
     TELL_OF_STARTS, tell_of_starts: u8;
     /// Bytes in the ring from which on hot functions find it full.
     RING_HALF, ring_half: u64;
-    /// Bytes in the ring from which on the reader is woken at once.
+    /// Bytes in the ring from which on the reader is woken, and not only looks by itself: a power of two.
     RING_WAKE, ring_wake: u64;
     /// Offset of `task_struct.pid`.
     TASK_PID, task_pid: u64;

@@ -3,7 +3,9 @@
 use agent_common::{
     CallRecord, Counters, Header, LongCallRecord, Pending, RecordKind, SHORT_VALUES, ThreadState,
 };
-use aya_ebpf::bindings::{BPF_RB_AVAIL_DATA, BPF_RB_FORCE_WAKEUP, BPF_RB_NO_WAKEUP};
+use aya_ebpf::bindings::{
+    BPF_RB_AVAIL_DATA, BPF_RB_FORCE_WAKEUP, BPF_RB_NO_WAKEUP, BPF_RINGBUF_HDR_SZ,
+};
 
 use crate::{
     config,
@@ -134,20 +136,31 @@ pub(crate) fn submit<T: 'static>(record: T, filled: u64) -> bool {
         return false;
     };
     entry.write(record);
-    entry.submit(wake(filled));
+    entry.submit(wake::<T>(filled));
     true
 }
 
-/// How to submit with this many bytes in the ring: the reader looks by itself many times a
-/// second, and is woken only when that might be too late.
+/// How to submit a record with `filled` bytes in the ring before it. The reader looks by itself
+/// many times a second, and is woken only when that might be too late. Not by each record from then
+/// on: a wakeup interrupts the caller (a launch of 0.6 µs took 7, Linux 6.18 in a virtual machine),
+/// and a reader that gets no processor comes none the sooner.
 #[inline(always)]
-pub(crate) fn wake(filled: u64) -> u64 {
-    if filled >= config::ring_wake() {
+pub(crate) fn wake<T>(filled: u64) -> u64 {
+    let now_filled =
+        filled + (size_of::<T>() as u64 + u64::from(BPF_RINGBUF_HDR_SZ)).next_multiple_of(8);
+    let first = config::ring_wake();
+    let step = first / STEPS;
+    // A step is a power of two: a record that goes over a multiple of it changes the bits above.
+    if now_filled >= first && filled ^ now_filled >= step {
         BPF_RB_FORCE_WAKEUP.into()
     } else {
         BPF_RB_NO_WAKEUP.into()
     }
 }
+
+/// The reader is woken again with each such part of what it was first woken at: two threads may miss
+/// a mark that they come to together.
+const STEPS: u64 = 8;
 
 #[inline(always)]
 fn delivered(weight: Weight, counters: *mut Counters) {

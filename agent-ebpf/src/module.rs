@@ -141,7 +141,7 @@ fn report_name(hit: &Hit, thread: &ThreadState, timestamp: u64, named: NamedHand
             }
         }
     }
-    entry.submit(emit::wake(filled));
+    entry.submit(emit::wake::<NameRecord>(filled));
 }
 
 entry_programs!(lookup_entry, lookup_entry_multi, lookup_entry_single);

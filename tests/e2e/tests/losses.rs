@@ -1,13 +1,14 @@
-//! What is lost is counted; what never returned is told.
+//! What is lost is counted; what never returned is told; who records too slowly is no burden.
 
 use std::{
     fs,
+    io::{BufRead as _, BufReader},
     process::Stdio,
     thread,
     time::{Duration, Instant},
 };
 
-use e2e::{assert_accounts, cudasnoop, dist, events, record, report, workload};
+use e2e::{Waiting, assert_accounts, cudasnoop, dist, events, record, report, workload};
 use nix::{
     sys::signal::{Signal, kill},
     unistd::Pid,
@@ -52,6 +53,45 @@ fn frees_survive_a_storm_of_launches() {
     assert_accounts(&report);
     let memory = &report["memory"][0];
     assert_eq!(memory["live_bytes"], run.truth["live_bytes"]);
+}
+
+/// A recorder that gets no processor: the program goes on as fast as before.
+#[test]
+fn a_recorder_that_stands_still() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("run.arrows");
+    // 112 bytes each: of 16 MiB, an eighth is full after 19 rounds, the half that launches may have
+    // after 75.
+    let storm = ["--layer", "driver", "--calls", "1000", "--rounds", "70"];
+    let storm = Waiting::start("call", "storm", &storm);
+    let mut recorder = cudasnoop()
+        .arg("record")
+        .arg("-o")
+        .arg(&file)
+        .args(["-p", &storm.pid.to_string(), "--ring-size", "16MiB"])
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("started");
+    let messages = BufReader::new(recorder.stderr.take().expect("piped"));
+    let mut messages = messages.lines().map_while(Result::ok);
+    assert!(messages.any(|line| line.contains("is traced")));
+    let pid = Pid::from_raw(i32::try_from(recorder.id()).expect("a process id"));
+    kill(pid, Signal::SIGSTOP).expect("told");
+    let truth = storm.go();
+    kill(pid, Signal::SIGCONT).expect("told");
+    messages.for_each(drop);
+    assert!(recorder.wait().expect("ended").success());
+    let (_, lost) = assert_accounts(&report(&file));
+    assert_eq!(lost, 0);
+    let rounds: Vec<f64> = truth["ns_per_operation"]["rounds"]
+        .as_array()
+        .expect("rounds")
+        .iter()
+        .map(|round| round.as_f64().expect("a number"))
+        .collect();
+    let best = |rounds: &[f64]| rounds.iter().copied().fold(f64::INFINITY, f64::min);
+    let (before, after) = (best(&rounds[..15]), best(&rounds[25..]));
+    assert!(after < 3.0 * before, "{before} ns a call, then {after}");
 }
 
 #[test]
@@ -137,11 +177,9 @@ fn a_call_in_flight_is_visible() {
         .spawn()
         .expect("started");
     let mut ready = String::new();
-    std::io::BufRead::read_line(
-        &mut std::io::BufReader::new(hang.stderr.take().expect("piped")),
-        &mut ready,
-    )
-    .expect("read");
+    BufReader::new(hang.stderr.take().expect("piped"))
+        .read_line(&mut ready)
+        .expect("read");
     let mut recorder = cudasnoop()
         .arg("record")
         .arg("-o")
@@ -150,8 +188,8 @@ fn a_call_in_flight_is_visible() {
         .stderr(Stdio::piped())
         .spawn()
         .expect("started");
-    let messages = std::io::BufReader::new(recorder.stderr.take().expect("piped"));
-    let mut messages = std::io::BufRead::lines(messages).map_while(Result::ok);
+    let messages = BufReader::new(recorder.stderr.take().expect("piped"));
+    let mut messages = messages.lines().map_while(Result::ok);
     assert!(messages.any(|line| line.contains("is traced")));
     drop(
         hang.stdin
