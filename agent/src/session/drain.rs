@@ -47,6 +47,17 @@ pub(super) enum Inbox {
     Finish(Vec<Event>),
 }
 
+impl Inbox {
+    /// Since when it holds, ns of `CLOCK_MONOTONIC`: records that are younger come after it, older
+    /// ones before. 0: it concerns no order.
+    fn since(&self) -> u64 {
+        match self {
+            Self::Fact(event) => event.timestamp,
+            Self::Mapped(_) | Self::Gone { .. } | Self::Released { .. } | Self::Finish(_) => 0,
+        }
+    }
+}
+
 /// Records taken from the ring before anything else is looked at.
 const BURST: usize = 4096;
 /// How long to sleep when the ring is empty: short while events come, longer when idle.
@@ -126,14 +137,18 @@ impl Drain {
             control,
             enricher,
             outlet,
+            next: None,
             heard: 0,
             last_rows: None,
         };
         let (mut last_tick, mut last_clock) = (Instant::now(), Instant::now());
         let mut wait = BUSY_WAIT;
         while worker.last_rows.is_none() {
+            let now = clock::monotonic();
             let taken = worker.burst(&mut ring);
-            worker.read_inbox();
+            if taken < BURST {
+                worker.hear_until(now);
+            }
             worker.poll_names();
             if last_clock.elapsed() >= CLOCK_INTERVAL {
                 last_clock = Instant::now();
@@ -143,7 +158,7 @@ impl Drain {
                 last_tick = Instant::now();
                 worker.outlet.tick();
             }
-            if taken == 0 {
+            if taken == 0 && worker.next.is_none() {
                 wait_for(ring.as_fd(), wait);
                 wait = (wait * 2).min(IDLE_WAIT);
             } else {
@@ -173,7 +188,9 @@ struct Worker {
     control: Sender<Control>,
     enricher: Enricher,
     outlet: Outlet,
-    /// All messages until then have been read, ns of `CLOCK_MONOTONIC`.
+    /// A message that holds only since a moment that the records have not come to.
+    next: Option<Inbox>,
+    /// What was told before that moment has been taken in, ns of `CLOCK_MONOTONIC`.
     heard: u64,
     /// The rows to end with, once probes are off.
     last_rows: Option<Vec<Event>>,
@@ -192,17 +209,28 @@ impl Worker {
         taken
     }
 
-    fn read_inbox(&mut self) {
-        self.heard = clock::monotonic();
+    /// Takes in the messages that hold since before `timestamp`.
+    fn hear_until(&mut self, timestamp: u64) {
         loop {
-            match self.inbox.try_recv() {
-                Ok(message) => self.message(message),
-                Err(TryRecvError::Empty) => return,
+            let now = clock::monotonic();
+            let message = match self.next.take().map_or_else(|| self.inbox.try_recv(), Ok) {
+                Ok(message) => message,
+                Err(TryRecvError::Empty) => {
+                    self.heard = now;
+                    return;
+                }
                 Err(TryRecvError::Disconnected) => {
+                    self.heard = u64::MAX;
                     self.last_rows.get_or_insert_default();
                     return;
                 }
+            };
+            if message.since() >= timestamp {
+                self.heard = message.since();
+                self.next = Some(message);
+                return;
             }
+            self.message(message);
         }
     }
 
@@ -225,10 +253,10 @@ impl Worker {
 
     fn record(&mut self, bytes: &[u8]) {
         let header = Header::read_from_prefix(bytes).ok();
-        // Who a process is was told before it had probes, and while the drain slept: that comes
-        // before its first call.
-        if header.is_some_and(|(header, _)| header.timestamp > self.heard) {
-            self.read_inbox();
+        if let Some((Header { timestamp, .. }, _)) = header
+            && timestamp > self.heard
+        {
+            self.hear_until(timestamp);
         }
         let kind = header.and_then(|(header, _)| RecordKind::from_u8(header.kind));
         let Self {
@@ -347,7 +375,7 @@ impl Worker {
     /// here before the process's next record is.
     fn wait_for_release(&mut self, held: u32) {
         while self.last_rows.is_none() {
-            match self.inbox.recv() {
+            match self.next.take().map_or_else(|| self.inbox.recv(), Ok) {
                 Ok(Inbox::Released { pid }) if pid == held => return,
                 Ok(message) => self.message(message),
                 Err(_) => break,
@@ -418,7 +446,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_told_before_a_record_comes_before_it() {
+    fn what_is_told_comes_between_older_and_younger_records() {
         let seen = Seen::default();
         let (messages, inbox) = channel();
         let (control, _requests) = channel();
@@ -431,6 +459,7 @@ mod tests {
                 stop: Arc::default(),
                 failure: None,
             },
+            next: None,
             heard: 0,
             last_rows: None,
         };
@@ -438,16 +467,21 @@ mod tests {
             let fact = fact_event(pid, pid, clock::monotonic(), &Fact::Vanished);
             messages.send(Inbox::Fact(fact)).expect("heard");
         };
-        let before = ended(1);
-        worker.read_inbox();
+        let first = ended(1);
         tell(2);
-        // It began before, and nothing that was told since can concern it.
-        worker.record(before.as_bytes());
-        tell(3);
-        worker.record(ended(4).as_bytes());
-        tell(5);
-        worker.read_inbox();
+        let second = ended(3);
+        tell(4);
+        let third = ended(5);
+        // The drain slept through all of it. Calls are recorded in the order of their ends.
+        for record in [second, first, third] {
+            worker.record(record.as_bytes());
+        }
+        tell(6);
+        worker.hear_until(clock::monotonic());
+        tell(7);
+        let last = ended(8);
+        worker.record(last.as_bytes());
         let pids = seen.0.lock().unwrap_or_else(PoisonError::into_inner);
-        assert_eq!(*pids, [1, 2, 3, 4, 5]);
+        assert_eq!(*pids, [2, 3, 1, 4, 5, 6, 7, 8]);
     }
 }
