@@ -321,6 +321,7 @@ impl Api {
             // That memory ran out is rare, and not to be missed.
             Family::Torch if matches!(self.shape, Shape::TorchOutOfMemory) => ProbeClass::Steady,
             Family::Torch => ProbeClass::Torch,
+            Family::Graph if matches!(self.effect, Effect::EventRecord) => ProbeClass::Capture,
             Family::Sync | Family::Memory | Family::Graph | Family::Module | Family::Device => {
                 ProbeClass::Steady
             }

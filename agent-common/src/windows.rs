@@ -13,14 +13,16 @@ pub enum ProbeClass {
     Torch = 1,
     /// Launches, copies and waits.
     Hot = 2,
+    /// Events put into streams, which tell how a capture spreads: wanted only while one is open.
+    Capture = 3,
 }
 
 /// How many classes there are.
-pub const CLASSES: usize = 3;
+pub const CLASSES: usize = 4;
 
 impl ProbeClass {
     /// All, by number.
-    pub const ALL: [Self; CLASSES] = [Self::Steady, Self::Torch, Self::Hot];
+    pub const ALL: [Self; CLASSES] = [Self::Steady, Self::Torch, Self::Hot, Self::Capture];
 }
 
 /// The word: a bit for each class whose entries are passed over, and how often return probes had

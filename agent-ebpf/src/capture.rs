@@ -1,6 +1,6 @@
 //! Stream capture: which processes have one open, and the calls that matter only then.
 
-use agent_common::{Effect, Pending, flags};
+use agent_common::{Effect, Pending, ProbeClass, flags};
 use aya_ebpf::programs::ProbeContext;
 
 use crate::{
@@ -23,17 +23,20 @@ fn capture_entry(ctx: &ProbeContext) -> Option<()> {
     None
 }
 
-/// In a process's value: a record that told how a capture spread was lost.
+/// In a process's value: it was not seen in full how a capture spread.
 const LOST: u32 = 1 << 31;
+/// Likewise: events that were put into streams went unseen when a capture began.
+const BLIND: u32 = 1 << 30;
 
-/// Takes note of a capture that began or ended.
+/// Takes note of a capture that began or ended, and of a stream that may have joined one.
 #[inline(always)]
 pub(crate) fn returned(hit: &Hit, call: &mut Pending, result: i32) {
     let begins = call.effect == Effect::CaptureBegin as u8;
-    if !begins && call.effect != Effect::CaptureEnd as u8 {
+    let joins = call.effect == Effect::StreamWait as u8;
+    if !begins && !joins && call.effect != Effect::CaptureEnd as u8 {
         return;
     }
-    if begins && result != 0 {
+    if (begins || joins) && result != 0 {
         return;
     }
     let tgid = hit::tgid(hit.pid_tgid);
@@ -41,14 +44,22 @@ pub(crate) fn returned(hit: &Hit, call: &mut Pending, result: i32) {
     // or too few counts as open, and events too many or too few are seen.
     let open = unsafe { OPEN_CAPTURES.get(&tgid) }.copied().unwrap_or(0);
     if begins {
+        let is_blind = hit.passes_over(ProbeClass::Capture);
+        let open = open | if is_blind { BLIND } else { 0 };
         let _ = OPEN_CAPTURES.insert(&tgid, &(open + 1), 0);
+        return;
+    }
+    if joins {
+        if open & BLIND != 0 {
+            let _ = OPEN_CAPTURES.insert(&tgid, &(open | LOST), 0);
+        }
         return;
     }
     if open & LOST != 0 {
         call.flags |= flags::CAPTURE_UNCLEAR;
     }
     // An invalidated capture ends, too, with an error.
-    if open & !LOST <= 1 {
+    if open & !(LOST | BLIND) <= 1 {
         let _ = OPEN_CAPTURES.remove(&tgid);
     } else {
         let _ = OPEN_CAPTURES.insert(&tgid, &(open - 1), 0);

@@ -2,7 +2,9 @@
 
 use core::arch::asm;
 
-use agent_common::{CLASSES, Cookie, Counters, OWN_LINKS, Site, ThreadState, Windows, flags};
+use agent_common::{
+    CLASSES, Cookie, Counters, OWN_LINKS, ProbeClass, Site, ThreadState, Windows, flags,
+};
 use aya_ebpf::{
     EbpfContext as _,
     helpers::{
@@ -67,6 +69,12 @@ impl Hit {
             meet(&mut thread.entries, hit.site.class);
         }
         (!hit.windows.is_closed(hit.site.class)).then_some(hit)
+    }
+
+    /// Whether entries of a class are passed over.
+    #[inline(always)]
+    pub(crate) fn passes_over(&self, class: ProbeClass) -> bool {
+        self.windows.is_closed(class as u8)
     }
 
     /// A hit at a call's return.

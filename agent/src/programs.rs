@@ -315,7 +315,7 @@ impl Programs {
         })
     }
 
-    /// The counters, the pairing map, and how full `ring` is; once.
+    /// The counters, the pairing map, who captures, and how full `ring` is; once.
     pub fn take_state(&mut self, ring: RingFill) -> Result<State, LoadError> {
         let counters =
             PerCpuArray::try_from(self.take("COUNTERS")?).map_err(|source| LoadError::Map {
@@ -327,6 +327,11 @@ impl Programs {
                 name: "THREADS",
                 source,
             })?;
+        let open_captures =
+            HashMap::try_from(self.take("OPEN_CAPTURES")?).map_err(|source| LoadError::Map {
+                name: "OPEN_CAPTURES",
+                source,
+            })?;
         let programs = self
             .ebpf
             .programs()
@@ -335,6 +340,7 @@ impl Programs {
         Ok(State {
             counters,
             threads,
+            open_captures,
             ring,
             programs,
         })

@@ -22,6 +22,8 @@ const HEAD_START: u64 = 5_000_000_000;
 /// How much it has at most, ns, unless two windows need more: what was saved up is spent in a
 /// minute, beside that minute's own.
 const SAVED: u64 = 10_000_000_000;
+/// How long after the last capture events are still followed through streams, ns.
+const AFTER_CAPTURES: u64 = 10_000_000_000;
 /// Between two looks at the hits.
 const CLOSE_LOOK: Duration = Duration::from_millis(10);
 const FAR_LOOK: Duration = Duration::from_millis(500);
@@ -37,6 +39,8 @@ pub enum Move {
     Tell,
     /// PyTorch's reports alone break the budget: from now on they come in windows, too.
     SampleTorch,
+    /// No capture has begun for a while: if none is open, nobody need see how one spreads.
+    LeaveCaptures,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -65,6 +69,8 @@ pub struct Policy {
     /// What windowed probes cost since the last window: attaching and detaching take time.
     edges: f64,
     samples_torch: bool,
+    /// When the last capture was heard of, while it is followed how captures spread.
+    captures: Option<u64>,
     history: History,
 }
 
@@ -80,6 +86,7 @@ impl Policy {
             rate: None,
             edges: 0.0,
             samples_torch: false,
+            captures: Some(now),
             history: History::default(),
         }
     }
@@ -102,6 +109,7 @@ impl Policy {
     /// What is to be done now, after [`Self::charge`].
     pub fn decide(&self) -> Option<Move> {
         match self.state {
+            State::Closed if self.captures_are_over() => Some(Move::LeaveCaptures),
             State::Closed if self.torch_breaks() => Some(Move::SampleTorch),
             State::Closed => (self.tokens > self.expected()).then_some(Move::Open),
             State::Open { .. } if self.tokens <= 0.0 => Some(Move::Close),
@@ -162,6 +170,21 @@ impl Policy {
         self.samples_torch = true;
     }
 
+    /// A capture has begun, or is open.
+    pub const fn capturing(&mut self) {
+        self.captures = Some(self.charged);
+    }
+
+    /// It is not followed any more how captures spread.
+    pub const fn captures_left(&mut self) {
+        self.captures = None;
+    }
+
+    /// Whether it is followed how captures spread.
+    pub const fn follows_captures(&self) -> bool {
+        self.captures.is_some()
+    }
+
     /// Whether a window is open.
     pub const fn is_open(&self) -> bool {
         matches!(self.state, State::Open { .. })
@@ -212,7 +235,7 @@ impl Policy {
     }
 
     /// Of a cost, what windows are for.
-    fn sampled(&self, [_, torch, hot]: [f64; CLASSES]) -> f64 {
+    fn sampled(&self, [_, torch, hot, _]: [f64; CLASSES]) -> f64 {
         hot + if self.samples_torch { torch } else { 0.0 }
     }
 
@@ -232,7 +255,16 @@ impl Policy {
 
     /// Whether a window of this cost for each ns can stay open.
     fn fits(&self, rate: f64) -> bool {
-        rate + self.steady_rate() <= self.budget
+        let captures = match self.captures {
+            Some(_) => self.rate_of(ProbeClass::Capture),
+            None => 0.0,
+        };
+        rate + captures + self.steady_rate() <= self.budget
+    }
+
+    fn captures_are_over(&self) -> bool {
+        let is_long_ago = |last| self.charged.saturating_sub(last) >= AFTER_CAPTURES;
+        self.captures.is_some_and(is_long_ago)
     }
 
     /// The budget is spent, and not by windows.
@@ -289,6 +321,7 @@ mod tests {
         now: u64,
         /// Cost of a ns, by class, while that class is probed.
         rates: [f64; CLASSES],
+        is_capturing: bool,
         /// ns that attaching takes, and detaching.
         edge: u64,
         spent: f64,
@@ -305,6 +338,7 @@ mod tests {
                 policy: policy(budget),
                 now: 0,
                 rates,
+                is_capturing: false,
                 edge: 50 * MS,
                 spent: 0.0,
                 open: 0,
@@ -315,14 +349,20 @@ mod tests {
         }
 
         fn pass(&mut self, time: u64, hot: bool) {
-            let [steady, torch, sampled] = self.rates;
+            let [steady, torch, sampled, captures] = self.rates;
             let windowed = |rate| if hot { rate } else { 0.0 };
             let torch = if self.policy.samples_torch {
                 windowed(torch)
             } else {
                 torch
             };
-            let cost = [steady, torch, windowed(sampled)].map(|rate| rate * nanoseconds(time));
+            let captures = if self.policy.follows_captures() {
+                captures
+            } else {
+                0.0
+            };
+            let cost = [steady, torch, windowed(sampled), captures];
+            let cost = cost.map(|rate| rate * nanoseconds(time));
             self.spent += cost.iter().sum::<f64>();
             self.now += time;
             self.policy.charge(self.now, cost);
@@ -348,6 +388,8 @@ mod tests {
                     }
                     Some(Move::Tell) => self.policy.told(self.now),
                     Some(Move::SampleTorch) => self.policy.sample_torch(),
+                    Some(Move::LeaveCaptures) if self.is_capturing => self.policy.capturing(),
+                    Some(Move::LeaveCaptures) => self.policy.captures_left(),
                     None => {}
                 }
             }
@@ -357,7 +399,7 @@ mod tests {
     #[test]
     fn a_storm_is_sampled_within_the_budget() {
         for (text, budget) in [("1%", 0.01), ("5%", 0.05), ("0.1%", 0.001)] {
-            let mut world = World::new(text, [0.0, 0.0, 0.9]);
+            let mut world = World::new(text, [0.0, 0.0, 0.9, 0.0]);
             world.run(600 * SECOND);
             let overhead = world.spent / nanoseconds(world.now);
             assert!(overhead <= 1.1 * budget, "{text}: {overhead}");
@@ -369,7 +411,7 @@ mod tests {
 
     #[test]
     fn what_fits_is_seen_all_the_time() {
-        let mut world = World::new("1%", [0.002, 0.001, 0.005]);
+        let mut world = World::new("1%", [0.002, 0.001, 0.005, 0.0]);
         world.run(100 * SECOND);
         assert_eq!(world.windows, 1);
         assert!(world.policy.is_open() && world.policy.window() > 0.99);
@@ -378,10 +420,10 @@ mod tests {
 
     #[test]
     fn a_storm_after_a_quiet_time_ends_what_stayed_open() {
-        let mut world = World::new("1%", [0.0, 0.0, 0.0001]);
+        let mut world = World::new("1%", [0.0, 0.0, 0.0001, 0.0]);
         world.run(100 * SECOND);
         assert!(world.policy.is_open());
-        world.rates = [0.0, 0.0, 0.9];
+        world.rates = [0.0, 0.0, 0.9, 0.0];
         let (before, quiet) = (world.spent, world.now);
         world.run(700 * SECOND);
         let overhead = (world.spent - before) / nanoseconds(world.now - quiet);
@@ -393,7 +435,7 @@ mod tests {
     fn no_minute_costs_much_more_than_the_budget() {
         let mut world = World::new("1%", [0.0; CLASSES]);
         world.run(200 * SECOND);
-        world.rates = [0.001, 0.0, 0.11];
+        world.rates = [0.001, 0.0, 0.11, 0.0];
         let mut most: f64 = 0.0;
         for second in 200..800 {
             world.run(second * SECOND);
@@ -406,10 +448,10 @@ mod tests {
 
     #[test]
     fn torch_goes_when_it_breaks_the_budget_and_not_before() {
-        let mut fits = World::new("1%", [0.0, 0.008, 0.9]);
+        let mut fits = World::new("1%", [0.0, 0.008, 0.9, 0.0]);
         fits.run(300 * SECOND);
         assert!(!fits.policy.samples_torch);
-        let mut breaks = World::new("1%", [0.0, 0.03, 0.1]);
+        let mut breaks = World::new("1%", [0.0, 0.03, 0.1, 0.0]);
         breaks.run(300 * SECOND);
         assert!(breaks.policy.samples_torch);
         assert!(breaks.windows > 3);
@@ -420,9 +462,34 @@ mod tests {
         );
     }
 
+    /// An engine that puts events into streams at each step, and has captured all it will.
+    #[test]
+    fn captures_are_followed_while_there_are_any() {
+        let mut world = World::new("1%", [0.003, 0.0, 0.3, 0.008]);
+        world.is_capturing = true;
+        world.run(60 * SECOND);
+        assert!(world.policy.follows_captures());
+        world.is_capturing = false;
+        world.run(300 * SECOND);
+        assert!(!world.policy.follows_captures());
+        assert!(!world.policy.samples_torch);
+        assert!(world.policy.window() > 0.01, "{}", world.policy.window());
+        assert!(world.policy.overhead() < 0.011);
+        world.policy.capturing();
+        world.run(305 * SECOND);
+        assert!(world.policy.follows_captures());
+    }
+
+    #[test]
+    fn what_fits_is_followed_through_captures_all_the_time() {
+        let mut world = World::new("1%", [0.001, 0.0, 0.002, 0.001]);
+        world.run(100 * SECOND);
+        assert!(world.policy.is_open() && world.policy.follows_captures());
+    }
+
     #[test]
     fn what_is_always_on_can_leave_nothing_for_windows() {
-        let mut world = World::new("1%", [0.02, 0.0, 0.5]);
+        let mut world = World::new("1%", [0.02, 0.0, 0.5, 0.0]);
         world.run(30 * SECOND);
         let windows = world.windows;
         world.run(300 * SECOND);

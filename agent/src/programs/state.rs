@@ -18,6 +18,7 @@ use crate::{budget::Hits, ring_fill::RingFill};
 pub struct State {
     pub(super) counters: PerCpuArray<MapData, PodCounters>,
     pub(super) threads: HashMap<MapData, u64, PodThread>,
+    pub(super) open_captures: HashMap<MapData, u32, u32>,
     pub(super) ring: RingFill,
     pub(super) programs: Vec<ProgramFd>,
 }
@@ -68,6 +69,11 @@ impl State {
             };
             Some((name, hits))
         })
+    }
+
+    /// Whether a process has a capture of a stream open.
+    pub fn is_capturing(&self) -> bool {
+        self.open_captures.keys().any(|process| process.is_ok())
     }
 
     /// Forgets all threads, and what was counted for a function.

@@ -43,7 +43,7 @@ pub(super) enum Doubt {
     No,
     /// A capture ended that had begun before tracing did.
     BeganBefore,
-    /// Records that say which streams joined a capture were lost.
+    /// What says which streams joined a capture was lost, or not probed yet.
     Lost,
 }
 
@@ -57,8 +57,8 @@ impl Doubt {
                  may have run nothing",
             ),
             Self::Lost => Some(
-                "records of a stream capture were lost: launches in other streams during it may \
-                 have run nothing",
+                "it was not seen in full which streams joined a capture: launches in other streams \
+                 during it may have run nothing",
             ),
         }
     }

@@ -11,7 +11,8 @@ use std::{
 };
 
 use agent_common::{
-    CallRecord, HEADER_LEN, Header, LongCallRecord, NameRecord, RecordKind, TaskRecord,
+    Api, ApiId, CallRecord, Effect, HEADER_LEN, Header, LongCallRecord, NameRecord, RecordKind,
+    TaskRecord,
 };
 use aya::maps::{MapData, RingBuf};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
@@ -266,6 +267,9 @@ impl Worker {
             Some(RecordKind::Call | RecordKind::Begin | RecordKind::Abandoned) => {
                 if let Some(record) = LongCallRecord::read(bytes) {
                     enricher.call(&record, &mut |event| outlet.emit(event));
+                    if begins_capture(&record) {
+                        let _ = self.control.send(Control::Task(Task::CaptureBegan));
+                    }
                 }
             }
             Some(RecordKind::KernelName) => {
@@ -384,6 +388,12 @@ impl Worker {
         // Control has ended without coming to it.
         release(held);
     }
+}
+
+/// Whether it tells that a capture of a stream has begun.
+fn begins_capture(record: &LongCallRecord) -> bool {
+    let is_begin = |api: &Api| api.effect == Effect::CaptureBegin;
+    record.call.result == 0 && ApiId(record.call.header.api).api().is_some_and(is_begin)
 }
 
 pub(crate) fn clock_event() -> Event {

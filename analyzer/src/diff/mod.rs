@@ -205,7 +205,7 @@ impl Side {
         match api.class() {
             ProbeClass::Torch => (!self.samples(api)).then_some(self.length_ns),
             ProbeClass::Hot if self.samples(api) => self.windows_ns,
-            ProbeClass::Hot | ProbeClass::Steady => Some(self.length_ns),
+            ProbeClass::Hot | ProbeClass::Steady | ProbeClass::Capture => Some(self.length_ns),
         }
     }
 }

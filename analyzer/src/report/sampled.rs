@@ -23,7 +23,7 @@ impl Sampled {
     /// Whether calls of this function are those of windows.
     pub(crate) fn has(&self, api: &Api) -> bool {
         match api.class() {
-            ProbeClass::Steady => false,
+            ProbeClass::Steady | ProbeClass::Capture => false,
             ProbeClass::Torch | ProbeClass::Hot => {
                 self.families.iter().any(|name| name == api.family.name())
             }

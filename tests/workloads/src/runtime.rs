@@ -45,6 +45,7 @@ function_table! {
         graph_exec_destroy(usize) -> Code = c"cudaGraphExecDestroy";
         stream_create(*mut usize) -> Code = c"cudaStreamCreate";
         stream_destroy(usize) -> Code = c"cudaStreamDestroy";
+        stream_wait_event(usize, usize, u32) -> Code = c"cudaStreamWaitEvent";
         stream_synchronize(usize) -> Code = c"cudaStreamSynchronize";
         stream_synchronize_ptsz(usize) -> Code = c"cudaStreamSynchronize_ptsz";
         event_create(*mut usize) -> Code = c"cudaEventCreate";

@@ -272,18 +272,47 @@ impl<'a> RuntimeSession<'a> {
     /// `cudaEventSynchronize`, `cudaEventDestroy`.
     pub fn event_round_trip(&mut self, stream: usize) -> Result<(), Code> {
         let functions = self.runtime.functions();
-        let mut event = 0;
-        // SAFETY: a pointer to a local; then an event that was just made.
+        let event = self.event()?;
+        self.event_record(event, stream)?;
+        // SAFETY: an event that was just made.
         unsafe {
-            self.tally
-                .call("cudaEventCreate", (functions.event_create)(&raw mut event))?;
-            self.tally
-                .call("cudaEventRecord", (functions.event_record)(event, stream))?;
             self.tally
                 .call("cudaEventSynchronize", (functions.event_synchronize)(event))?;
             self.tally
                 .call("cudaEventDestroy", (functions.event_destroy)(event))
         }
+    }
+
+    /// A new stream: `cudaStreamCreate`.
+    pub fn stream(&mut self) -> Result<usize, Code> {
+        let mut stream = 0;
+        // SAFETY: a pointer to a local.
+        let code = unsafe { (self.runtime.functions().stream_create)(&raw mut stream) };
+        self.tally.call("cudaStreamCreate", code)?;
+        Ok(stream)
+    }
+
+    /// A new event: `cudaEventCreate`.
+    pub fn event(&mut self) -> Result<usize, Code> {
+        let mut event = 0;
+        // SAFETY: a pointer to a local.
+        let code = unsafe { (self.runtime.functions().event_create)(&raw mut event) };
+        self.tally.call("cudaEventCreate", code)?;
+        Ok(event)
+    }
+
+    /// Puts an event into a stream: `cudaEventRecord`.
+    pub fn event_record(&mut self, event: usize, stream: usize) -> Result<(), Code> {
+        // SAFETY: an event and a stream that were made, and are never destroyed.
+        let code = unsafe { (self.runtime.functions().event_record)(event, stream) };
+        self.tally.call("cudaEventRecord", code)
+    }
+
+    /// Has a stream wait for an event: `cudaStreamWaitEvent`.
+    pub fn stream_wait(&mut self, stream: usize, event: usize) -> Result<(), Code> {
+        // SAFETY: as in `event_record`.
+        let code = unsafe { (self.runtime.functions().stream_wait_event)(stream, event, 0) };
+        self.tally.call("cudaStreamWaitEvent", code)
     }
 
     /// Captures what `body` does in a new stream: an executable graph.
@@ -293,13 +322,10 @@ impl<'a> RuntimeSession<'a> {
     ) -> Result<usize, Code> {
         const GLOBAL: i32 = 0; // cudaStreamCaptureModeGlobal
         let functions = self.runtime.functions();
-        let (mut stream, mut graph, mut executable) = (0, 0, 0);
+        let stream = self.stream()?;
+        let (mut graph, mut executable) = (0, 0);
         // SAFETY: pointers to locals; then handles that were just made.
         unsafe {
-            self.tally.call(
-                "cudaStreamCreate",
-                (functions.stream_create)(&raw mut stream),
-            )?;
             let code = (functions.begin_capture)(stream, GLOBAL);
             self.tally.call("cudaStreamBeginCapture", code)?;
             body(self, stream)?;

@@ -47,7 +47,10 @@ impl Ending {
 
 /// Whether calls are those that an overhead budget has traced in windows.
 pub(super) fn may_be_sampled(api: &Api) -> bool {
-    api.class() != ProbeClass::Steady
+    match api.class() {
+        ProbeClass::Torch | ProbeClass::Hot => true,
+        ProbeClass::Steady | ProbeClass::Capture => false,
+    }
 }
 
 /// What is counted with a label.

@@ -80,6 +80,8 @@ pub(super) enum Task {
     Started { pid: u32, timestamp: u64 },
     /// It calls `cuInit`, for the first time.
     CudaStarted { pid: u32, timestamp: u64 },
+    /// It has begun to capture a stream.
+    CaptureBegan,
     /// It is gone.
     Exit { pid: u32 },
     /// It has mapped objects; one of them is named as CUDA's are, or not.
@@ -471,6 +473,7 @@ impl Controller {
             Task::Exec { pid, timestamp } => self.executed(pid, timestamp),
             Task::Started { pid, timestamp } => self.started(pid, timestamp),
             Task::CudaStarted { pid, timestamp } => self.begins_to_use_cuda(pid, timestamp),
+            Task::CaptureBegan => self.capture_began(),
             Task::Exit { pid } => self.exited(pid),
             Task::Mapped {
                 pid,

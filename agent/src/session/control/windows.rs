@@ -82,7 +82,12 @@ impl Budget {
 
     /// Whether probes of a class belong on what is attached now.
     fn is_on(&self, class: ProbeClass) -> bool {
-        self.policy.is_open() || !self.sampled().contains(&class)
+        match class {
+            ProbeClass::Capture => self.policy.follows_captures(),
+            ProbeClass::Steady | ProbeClass::Torch | ProbeClass::Hot => {
+                self.policy.is_open() || !self.sampled().contains(&class)
+            }
+        }
     }
 
     fn charge(&mut self) {
@@ -133,7 +138,7 @@ fn weight(known_until: u64, since: u64, until: u64) -> f64 {
 
 fn families(class: ProbeClass) -> &'static [Family] {
     match class {
-        ProbeClass::Steady => &[],
+        ProbeClass::Steady | ProbeClass::Capture => &[],
         ProbeClass::Torch => &[Family::Torch],
         ProbeClass::Hot => &[Family::Launch, Family::Copy, Family::Sync],
     }
@@ -161,6 +166,7 @@ impl Controller {
             Some(Move::Close) => self.close_window(),
             Some(Move::Tell) => self.tell_window(),
             Some(Move::SampleTorch) => self.sample_torch(),
+            Some(Move::LeaveCaptures) => self.leave_captures(),
             None => {}
         }
         if let Some(budget) = &mut self.budget {
@@ -169,8 +175,8 @@ impl Controller {
             if budget.policy.steady_breaks() && !budget.warned {
                 budget.warned = true;
                 tracing::warn!(
-                    "memory and device calls alone cost more than --max-overhead {}%: they stay \
-                     traced, and nothing is left for launches, copies and waits",
+                    "memory, device and graph calls alone cost more than --max-overhead {}%: they \
+                     stay traced, and nothing is left for launches, copies and waits",
                     budget.share.ratio() * 100.0
                 );
             }
@@ -224,16 +230,60 @@ impl Controller {
 
     /// Links of these classes, off.
     fn take_off(&mut self, classes: &[ProbeClass]) {
+        self.detach_classes(classes);
+        if let Some(budget) = &mut self.budget {
+            budget.set(budget.windows.next_epoch());
+            budget.cut = Some(clock::monotonic());
+        }
+        self.tell_attached();
+    }
+
+    fn detach_classes(&mut self, classes: &[ProbeClass]) {
         let own = self.processes.values_mut();
         let own = own.flat_map(|process| process.links.values_mut());
         let shared = self.shared.values_mut().map(|(_, links)| links);
         let links = own.chain(shared);
         let links = links.flat_map(|links| classes.iter().map(|class| links.take(*class)));
         Links::detach_all(links.collect());
-        if let Some(budget) = &mut self.budget {
-            budget.set(budget.windows.next_epoch());
-            budget.cut = Some(clock::monotonic());
+    }
+
+    /// A process captures a stream: from now on it is followed how that spreads.
+    pub(super) fn capture_began(&mut self) {
+        let Some(budget) = &mut self.budget else {
+            return;
+        };
+        let was_followed = budget.policy.follows_captures();
+        budget.policy.capturing();
+        if was_followed {
+            return;
         }
+        for (pid, found) in self.probed() {
+            if let Err(error) = self.attach_class(pid, &found, ProbeClass::Capture) {
+                tell(pid, &error);
+            }
+        }
+        if let Some(budget) = &mut self.budget {
+            budget.set(budget.windows.with(ProbeClass::Capture, true));
+        }
+        self.tell_attached();
+    }
+
+    /// Nothing has been captured for a while: events that are put into streams, which some programs
+    /// do at each step, go without probes. Those have no call pending, as they note none outside
+    /// of captures.
+    fn leave_captures(&mut self) {
+        let Some(budget) = &mut self.budget else {
+            return;
+        };
+        budget.set(budget.windows.with(ProbeClass::Capture, false));
+        // Asked after that: whoever begins one from now on has seen that nobody looks.
+        if budget.state.is_capturing() {
+            budget.set(budget.windows.with(ProbeClass::Capture, true));
+            budget.policy.capturing();
+            return;
+        }
+        budget.policy.captures_left();
+        self.detach_classes(&[ProbeClass::Capture]);
         self.tell_attached();
     }
 

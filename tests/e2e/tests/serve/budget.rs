@@ -2,11 +2,13 @@
 
 use std::{fs, thread, time::Duration};
 
-use e2e::workload_command;
+use agent_common::{ApiId, flags};
+use e2e::{events, facts, workload_command};
 use nix::{
     sys::signal::Signal,
     unistd::{SysconfVar, sysconf},
 };
+use trace::{Event, Fact, Kind};
 
 use crate::{
     metrics::{Format, Series},
@@ -147,6 +149,74 @@ fn memory_is_exact_within_a_budget() {
     until(|| (attached(&sidecar.metrics(Format::OpenMetrics)) > 50.0).then_some(()))
         .expect("they are back");
     sidecar.end(Signal::SIGTERM);
+}
+
+/// A program that puts events into streams again and again pays for that only while it captures:
+/// those tell how a capture spreads, and nothing else. The first capture after that is in doubt,
+/// and says so.
+#[test]
+fn events_put_into_streams_cost_nothing_outside_of_captures() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let rolling = folder.path().to_str().expect("UTF-8");
+    let captures = 20;
+    let mut command = workload_command("captures");
+    command.args(["--captures", &captures.to_string()]);
+    let mut step = Step::start(command, "call,exit");
+    let options = [
+        "--max-overhead",
+        "0.01%",
+        "--rolling",
+        rolling,
+        "--disk",
+        "64MiB",
+    ];
+    let sidecar = Sidecar::start(&[&options[..], &["-p", &step.pid()]].concat());
+    sidecar.is_traced(&step.pid());
+    step.go();
+    step.report();
+    step.go();
+    step.end();
+    sidecar.ends();
+
+    let mut segments: Vec<_> = fs::read_dir(folder.path())
+        .expect("read")
+        .map(|entry| entry.expect("read").path())
+        .collect();
+    segments.sort();
+    let events: Vec<Event> = segments
+        .iter()
+        .flat_map(|segment| events(segment).0)
+        .collect();
+    let of = |name: &str, flag: u32| -> Vec<bool> {
+        let api = ApiId::by_name(name).expect("in the table");
+        let calls = events
+            .iter()
+            .filter(|event| event.kind == Kind::Call && event.api == Some(api));
+        calls.map(|event| event.flags & flag != 0).collect()
+    };
+    let in_doubt = of("cudaStreamEndCapture", flags::CAPTURE_UNCLEAR);
+    assert_eq!(in_doubt.len(), captures);
+    assert!(in_doubt[0], "nobody saw how the first one spread");
+    // The probes are back within a pause or two.
+    assert!(!in_doubt[captures / 2..].contains(&true), "{in_doubt:?}");
+    for (name, least) in [
+        ("cudaEventRecord", captures),
+        ("cudaStreamWaitEvent", 2 * captures),
+    ] {
+        let captured = of(name, flags::CAPTURED);
+        // None of the many before the captures.
+        assert!(
+            (least..=2 * captures).contains(&captured.len()),
+            "{name}: {captured:?}"
+        );
+        let last = &captured[captured.len() - captures..];
+        assert!(!last.contains(&false), "{name}: {captured:?}");
+    }
+    let is_told = |(_, fact): &(u32, Fact)| match fact {
+        Fact::Gap(gap) => gap.reason.contains("which streams joined a capture"),
+        _ => false,
+    };
+    assert!(facts(&events).iter().any(is_told));
 }
 
 /// Reports that break the budget by themselves are sampled: no block of PyTorch's is claimed any more,
