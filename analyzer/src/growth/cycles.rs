@@ -37,17 +37,17 @@ fn troughs(bins: &[Bin]) -> Vec<u64> {
     let swing = ((high - low) / 4).max(MIN_LEFT);
     let mut troughs = Vec::new();
     let (mut is_falling, mut peak, mut trough) = (false, low, u64::MAX);
-    for bin in bins {
+    for level in levels(bins) {
         if is_falling {
-            trough = trough.min(bin.low);
-            if bin.high >= trough.saturating_add(swing) {
+            trough = trough.min(level);
+            if level >= trough.saturating_add(swing) {
                 troughs.push(trough);
-                (is_falling, peak) = (false, bin.high);
+                (is_falling, peak) = (false, level);
             }
         } else {
-            peak = peak.max(bin.high);
-            if bin.low.saturating_add(swing) <= peak {
-                (is_falling, trough) = (true, bin.low);
+            peak = peak.max(level);
+            if level.saturating_add(swing) <= peak {
+                (is_falling, trough) = (true, level);
             }
         }
     }
@@ -57,9 +57,26 @@ fn troughs(bins: &[Bin]) -> Vec<u64> {
     troughs
 }
 
+/// Where the line went, in the order in which it must have been there: a bin that ended below its
+/// beginning had its most first. Rises and falls end where they like, bins do not.
+fn levels(bins: &[Bin]) -> impl Iterator<Item = u64> {
+    let before = bins.first().map(|bin| bin.low).into_iter();
+    let begins = before.chain(bins.iter().map(|bin| bin.last));
+    begins.zip(bins).flat_map(|(begin, bin)| {
+        if bin.last < begin {
+            [bin.high, bin.low, bin.last]
+        } else {
+            [bin.low, bin.high, bin.last]
+        }
+    })
+}
+
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use super::{
+        super::series::{Clock, Series},
+        *,
+    };
 
     const MIB: u64 = 1 << 20;
 
@@ -67,6 +84,7 @@ mod tests {
         let bin = |level: &u64| Bin {
             low: level * MIB,
             high: level * MIB,
+            last: level * MIB,
             falls: 0,
         };
         levels.iter().map(bin).collect()
@@ -82,6 +100,44 @@ mod tests {
             left_bytes: 50 * MIB,
         };
         assert_eq!(of(&line(&leaky)), Some(cycles));
+    }
+
+    /// Where a bin ends is chance, and may be in the middle of a fall or of a rise.
+    #[test]
+    fn a_cycle_is_one_wherever_bins_end() {
+        const MS: u64 = 1_000_000;
+        const CYCLES: u64 = 8;
+        for phase in 0..200 {
+            let mut clock = Clock::starting(0);
+            let mut series = Series::starting(0, 0);
+            let mut now = phase * MS;
+            let mut to = |level: u64, after: u64| {
+                now += after;
+                let bin = loop {
+                    if let Some(bin) = clock.bin(now) {
+                        break bin;
+                    }
+                    clock.double();
+                    series.fold();
+                };
+                series.set(bin, level * MIB);
+            };
+            for cycle in 0..CYCLES {
+                for blocks in 1..=32 {
+                    to(8 * (cycle + blocks), MS);
+                }
+                to(8 * (cycle + 32), 300 * MS);
+                for blocks in (1..32).rev() {
+                    to(8 * (cycle + blocks), MS / 3);
+                }
+                to(8 * (cycle + 1), 300 * MS);
+            }
+            let cycles = Cycles {
+                count: CYCLES - 1,
+                left_bytes: 8 * MIB,
+            };
+            assert_eq!(of(series.bins()), Some(cycles), "{phase} ms");
+        }
     }
 
     #[test]

@@ -52,6 +52,8 @@ pub(super) struct Bin {
     pub(super) low: u64,
     /// The most.
     pub(super) high: u64,
+    /// What it was at the end.
+    pub(super) last: u64,
     /// How often it went down.
     pub(super) falls: u32,
 }
@@ -103,6 +105,7 @@ impl Series {
         if let Some(last) = self.bins.last_mut() {
             last.low = last.low.min(value);
             last.high = last.high.max(value);
+            last.last = value;
             last.falls = last.falls.saturating_add(u32::from(value < self.current));
         }
         self.current = value;
@@ -113,6 +116,7 @@ impl Series {
         let idle = Bin {
             low: self.current,
             high: self.current,
+            last: self.current,
             falls: 0,
         };
         let length = bin.min(BINS - 1) + 1;
@@ -126,6 +130,7 @@ impl Series {
         let pairs = self.bins.chunks(2).map(|pair| Bin {
             low: pair.iter().map(|bin| bin.low).min().unwrap_or(0),
             high: pair.iter().map(|bin| bin.high).max().unwrap_or(0),
+            last: pair.last().map_or(0, |bin| bin.last),
             falls: pair
                 .iter()
                 .fold(0, |sum, bin| sum.saturating_add(bin.falls)),
@@ -139,6 +144,7 @@ impl Series {
         for (bin, added) in self.bins.iter_mut().zip(&other.bins) {
             bin.low = bin.low.saturating_add(added.low);
             bin.high = bin.high.saturating_add(added.high);
+            bin.last = bin.last.saturating_add(added.last);
             bin.falls = bin.falls.saturating_add(added.falls);
         }
         self.current = self.current.saturating_add(other.current);
