@@ -70,8 +70,6 @@ def within_budget(bench, name, mode):
                 stretches.append(generate(bench, engine, min(STRETCH, left)))
                 own.append([metric("cudasnoop_overhead_ratio"), metric("cudasnoop_window_ratio")])
             bench.keep(f"{name}-last-metrics.txt", ask("metrics") or "")
-            engine.say("quit")
-            engine.end(bench.left(60))
     found = [json.loads(text) for path in sorted(folder.glob("cudasnoop-*")) for text in arrow.texts(path)]
     if not bench.keep_recordings:
         shutil.rmtree(folder, ignore_errors=True)
@@ -123,8 +121,6 @@ def in_turn(bench, name, mode):
             while time.monotonic() < until - 3 * ROUND:
                 rounds.append({state: one(bench, engine, state) for state in ("on", "off")})
                 bench.keep(f"{label}-rounds.json", json.dumps(rounds))
-            engine.say("quit")
-            engine.end(bench.left(60))
     traced, bare = ([speed(each[state]) for each in rounds] for state in ("on", "off"))
     ratios = [on / off for on, off in zip(traced, bare)]
     low, high = interval(ratios)
@@ -149,7 +145,7 @@ def serving(bench, label, options):
 
 @contextmanager
 def engine_of(bench, mode, environment):
-    """The engine, ready."""
+    """The engine, ready. How it ends is of no interest: nothing that was measured may depend on it."""
     script, _ = bench.script("vllm_speed")
     with Dialogue([*script, mode], env={"PYTHONPATH": str(bench.vllm), **environment}) as engine:
         engine.hear(bench.left(200))

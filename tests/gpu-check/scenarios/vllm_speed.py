@@ -2,7 +2,7 @@
 
 Speaks by lines: prints `ready`; at each number generates for so many seconds, and prints as JSON the tokens of a
 generation, of each generation its beginning and end, ns of CLOCK_MONOTONIC, and likewise of pieces of them that are
-alike, of a tenth of a second or so; ends at `quit`. What vLLM itself prints goes to stderr.
+alike, of a tenth of a second or so; ends with its input. What vLLM itself prints goes to stderr.
 """
 
 import json
@@ -21,7 +21,7 @@ def main():
     os.dup2(2, 1)
     eager = sys.argv[2:] == ["eager"]
     with tiny_llama.engine(enforce_eager=eager) as llm:
-        steps = noted(llm.llm_engine)
+        steps = noted(type(llm.llm_engine))
         tiny_llama.generate(llm)
         print("ready", file=answers)
         while (word := sys.stdin.readline().strip()).isdigit():
@@ -35,12 +35,16 @@ def main():
 
 
 def noted(engine):
-    """From now on, beginning and end of each of the engine's steps."""
+    """From now on, beginning and end of each step of an engine of this class.
+
+    Of the class: a step of the object's own would hold the object, which then lives until the interpreter ends, where
+    it is waited for in vain that its processes end.
+    """
     moments, step = [], engine.step
 
-    def timed():
+    def timed(self):
         begin = time.monotonic_ns()
-        outputs = step()
+        outputs = step(self)
         moments.append([begin, time.monotonic_ns()])
         return outputs
 
