@@ -1,6 +1,6 @@
 //! Calls on their way that give memory back: begun and not yet returned.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, btree_map::Entry};
 
 use agent_common::ApiId;
 use serde::{Deserialize, Serialize};
@@ -26,7 +26,8 @@ pub(crate) enum Taken {
     /// A block, and the segment that it was.
     Block {
         block: Block,
-        segment: Option<ReleasedSegment>,
+        /// In a place of its own, as few blocks are one: what frees take is moved again and again.
+        segment: Option<Box<ReleasedSegment>>,
     },
     /// One of several openings of another process's block.
     Opening {
@@ -61,20 +62,35 @@ pub(crate) struct Freeing {
 /// The calls that threads are in, the innermost last.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct FreesUnderWay {
+    /// A thread that was in one keeps its place: it is going to be in the next.
     by_thread: BTreeMap<u32, Vec<Freeing>>,
+    /// Threads that are in none.
+    idle: usize,
 }
 
 impl FreesUnderWay {
-    /// Whether one more of thread `tid` has a place.
-    pub(crate) fn has_room(&self, tid: u32, threads: usize) -> bool {
-        match self.by_thread.get(&tid) {
-            Some(calls) => calls.len() < MAX_DEPTH,
-            None => self.by_thread.len() < threads,
+    /// Whether one more of thread `tid` has a place, where so many threads have one.
+    pub(crate) fn has_room(&mut self, tid: u32, threads: usize) -> bool {
+        if let Some(calls) = self.by_thread.get(&tid) {
+            return calls.len() < MAX_DEPTH;
         }
+        // Half of them at a time, so that this is rare whatever the rows are.
+        if self.by_thread.len() >= threads && self.idle > threads / 2 {
+            self.by_thread.retain(|_, calls| !calls.is_empty());
+            self.idle = 0;
+        }
+        self.by_thread.len() < threads
     }
 
     pub(crate) fn insert(&mut self, tid: u32, freeing: Freeing) {
-        self.by_thread.entry(tid).or_default().push(freeing);
+        match self.by_thread.entry(tid) {
+            Entry::Vacant(place) => place.insert(Vec::new()).push(freeing),
+            Entry::Occupied(place) => {
+                let calls = place.into_mut();
+                self.idle -= usize::from(calls.is_empty());
+                calls.push(freeing);
+            }
+        }
     }
 
     /// The call of thread `tid` that `api` and `subject` name, and those inside it: these are
@@ -94,15 +110,18 @@ impl FreesUnderWay {
         };
         let inner = calls.split_off(place + 1);
         let found = calls.pop();
-        if calls.is_empty() {
-            self.by_thread.remove(&tid);
-        }
+        self.idle += usize::from(calls.is_empty());
         (found, inner)
     }
 
     /// All calls that thread `tid` is in.
     pub(crate) fn take_all(&mut self, tid: u32) -> Vec<Freeing> {
-        self.by_thread.remove(&tid).unwrap_or_default()
+        let calls = self.by_thread.get_mut(&tid);
+        let Some(calls) = calls.filter(|calls| !calls.is_empty()) else {
+            return Vec::new();
+        };
+        self.idle += 1;
+        std::mem::take(calls)
     }
 
     pub(crate) fn blocks(&self) -> impl Iterator<Item = &Block> {
@@ -126,6 +145,48 @@ impl FreesUnderWay {
     }
 
     pub(crate) fn drain(&mut self) -> impl Iterator<Item = Freeing> {
-        std::mem::take(&mut self.by_thread).into_values().flatten()
+        let Self { by_thread, .. } = std::mem::take(self);
+        by_thread.into_values().flatten()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn free(subject: u64) -> Freeing {
+        Freeing {
+            api: ApiId::by_name("cudaFree").unwrap(),
+            subject,
+            taken: Taken::Nothing,
+        }
+    }
+
+    /// A pool that ends its threads and begins others: those that are in a call keep their places,
+    /// and those that were make way.
+    #[test]
+    fn threads_that_are_in_no_call_make_way() {
+        const THREADS: usize = 8;
+        let mut frees = FreesUnderWay::default();
+        let api = Some(free(0).api);
+        assert!(frees.has_room(1, THREADS));
+        frees.insert(1, free(1));
+        for tid in 2..1000 {
+            assert!(frees.has_room(tid, THREADS), "thread {tid}");
+            frees.insert(tid, free(2));
+            assert_eq!(frees.take(tid, api, 2), (Some(free(2)), Vec::new()));
+            assert!(frees.by_thread.len() <= THREADS);
+        }
+        assert_eq!(frees.iter().collect::<Vec<_>>(), [(1, &free(1))]);
+        for tid in 1000..1007 {
+            if frees.has_room(tid, THREADS) {
+                frees.insert(tid, free(3));
+            }
+        }
+        assert!(frees.iter().count() >= THREADS / 2);
+        assert_eq!(frees.take_all(1), [free(1)]);
+        assert_eq!(frees.take_all(1), []);
+        let idle = frees.by_thread.values().filter(|calls| calls.is_empty());
+        assert_eq!(frees.idle, idle.count());
     }
 }

@@ -2,6 +2,8 @@
 
 use std::{collections::HashMap, num::NonZeroU64};
 
+use foldhash::fast::RandomState;
+
 use crate::AddressRange;
 
 /// Counts the distinct pages that a set of disjoint ranges touches.
@@ -14,7 +16,7 @@ pub(crate) struct Pages {
     /// Pages strictly inside a range.
     inner: u64,
     /// For each page that a range begins or ends on, how many ranges do.
-    edges: HashMap<u64, u32>,
+    edges: HashMap<u64, u32, RandomState>,
 }
 
 impl Pages {
@@ -22,7 +24,7 @@ impl Pages {
         Self {
             page,
             inner: 0,
-            edges: HashMap::new(),
+            edges: HashMap::default(),
         }
     }
 

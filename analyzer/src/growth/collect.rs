@@ -7,15 +7,13 @@ use ledger::{Ledger, MemoryKind, Process, ProcessKey, Ranged};
 use rustc_hash::FxHashMap;
 use trace::{Event, Kind, fact};
 
-use super::line::{Key, Line, Memory, class_of, sizes_of};
+use super::line::{Key, Line, Memory, Whose, class_of, sizes_of};
+use super::lines::{LINES, Lines};
 use super::series::{BINS, Clock, Series};
 use super::sleep::{self, Sleep, Watch};
 use super::verdict::{Judged, Shape};
 use super::{Growth, cycles};
 use crate::report::{Kept, LeftOut};
-
-/// Most lines: a recording with a new size class or caller in each row does not take all memory.
-const LINES: usize = 8192;
 
 /// Most lines of processes that ended.
 const ENDED_LINES: usize = 8192;
@@ -30,7 +28,7 @@ const ALLOCATOR: &str = "libc10_cuda.so";
 #[derive(Debug, Default)]
 pub(crate) struct Collector {
     clock: Option<Clock>,
-    lines: FxHashMap<Key, Line>,
+    lines: Lines,
     sleeps: Watch,
     ended: Vec<Growth>,
     /// Files by caller id.
@@ -41,8 +39,6 @@ pub(crate) struct Collector {
 /// What was more than is kept.
 #[derive(Clone, Copy, Debug, Default)]
 struct Counts {
-    /// Changes of lines beyond [`LINES`].
-    changes: u64,
     /// Lines beyond [`ENDED_LINES`].
     ended: u64,
     /// Call sites beyond [`CALLERS`].
@@ -54,11 +50,9 @@ impl Collector {
     pub(crate) fn restart(&mut self, ledger: &Ledger, now: u64) {
         self.clock = Some(Clock::starting(now));
         self.lines.clear();
-        self.lines.extend(
-            totals(ledger)
-                .into_iter()
-                .map(|(key, total)| (key, Line::starting(0, total))),
-        );
+        for (key, total) in totals(ledger) {
+            self.lines.line(key, 0, total);
+        }
     }
 
     /// A checkpoint was read at `now`: the lines go on from what it says is live, whatever was
@@ -69,15 +63,15 @@ impl Collector {
         }
         let bin = self.bin(now);
         let mut totals = totals(ledger);
-        for (key, line) in &mut self.lines {
-            let told = totals.remove(key);
+        for (key, line) in self.lines.iter_mut() {
+            let told = totals.remove(&key);
             // PyTorch's totals tell themselves with the next report.
-            if let Memory::Calls { .. } = key.memory {
+            if let Memory::Calls { .. } = key.whose.memory {
                 line.series.set(bin, told.unwrap_or(0));
             }
         }
         for (key, total) in totals {
-            self.line(key, bin, total);
+            self.lines.line(key, bin, total);
         }
     }
 
@@ -121,21 +115,19 @@ impl Collector {
             if memory.source().is_none() {
                 continue;
             }
-            let key = Key {
+            let whose = Whose {
                 process: process_key,
                 device: change.device,
                 memory,
-                class: None,
             };
-            for class in [None, Some(class_of(change.size))] {
-                if let Some(line) = self.line(Key { class, ..key }, bin, 0) {
-                    if change.is_gone {
-                        line.series.remove(bin, change.size);
-                    } else {
-                        line.series.add(bin, change.size);
-                    }
+            let class = class_of(change.size);
+            self.lines.change(whose, class, bin, |series| {
+                if change.is_gone {
+                    series.remove(bin, change.size);
+                } else {
+                    series.add(bin, change.size);
                 }
-            }
+            });
         }
         if effect == Effect::TorchReport && event.kind == Kind::Call {
             self.torch(process_key, event, bin);
@@ -176,14 +168,10 @@ impl Collector {
             };
             key(a).cmp(&key(b)).then(b.live_bytes.cmp(&a.live_bytes))
         });
-        let Counts {
-            changes,
-            ended,
-            callers,
-        } = self.left_out;
+        let Counts { ended, callers } = self.left_out;
         let (sleeps, untold_sleeps) = self.sleeps.finish();
         let left_out = [
-            LeftOut::of(Kept::GrowthLines, LINES, changes),
+            LeftOut::of(Kept::GrowthLines, LINES, self.lines.left_out()),
             LeftOut::of(Kept::EndedGrowthLines, ENDED_LINES, ended),
             LeftOut::of(Kept::GrowthCallers, CALLERS, callers),
             LeftOut::of(Kept::Sleeps, sleep::KEPT, untold_sleeps),
@@ -198,11 +186,13 @@ impl Collector {
         else {
             return;
         };
-        let of = |memory, class| Key {
-            process,
-            device: Some(device),
-            memory,
-            class,
+        let of = |memory, class| {
+            let whose = Whose {
+                process,
+                device: Some(device),
+                memory,
+            };
+            Key { whose, class }
         };
         // A report that memory ran out tells of a size, too, and changes nothing.
         let is_change = event.address.is_some();
@@ -211,32 +201,21 @@ impl Collector {
         } else {
             allocated
         };
-        if let Some(line) = self.line(of(Memory::Torch, None), bin, before) {
+        if let Some(line) = self.lines.line(of(Memory::Torch, None), bin, before) {
             line.series.set(bin, allocated);
         }
-        if let Some(line) = self.line(of(Memory::Reserved, None), bin, reserved) {
+        if let Some(line) = self.lines.line(of(Memory::Reserved, None), bin, reserved) {
             line.series.set(bin, reserved);
         }
         let size = change.unsigned_abs();
-        if is_change && let Some(line) = self.line(of(Memory::Torch, Some(class_of(size))), bin, 0)
-        {
+        let of_its_size = of(Memory::Torch, Some(class_of(size)));
+        if is_change && let Some(line) = self.lines.line(of_its_size, bin, 0) {
             if change > 0 {
                 line.series.add(bin, size);
             } else {
                 line.series.remove(bin, size);
             }
         }
-    }
-
-    /// The line of `key`, which was at `before` if it is new; `None` where there are too many.
-    #[inline]
-    fn line(&mut self, key: Key, bin: usize, before: u64) -> Option<&mut Line> {
-        if self.lines.len() >= LINES && !self.lines.contains_key(&key) {
-            self.left_out.changes += 1;
-            return None;
-        }
-        let new = || Line::starting(bin, before);
-        Some(self.lines.entry(key).or_insert_with(new))
     }
 
     /// The bin of a moment; bins become longer until it has one.
@@ -247,7 +226,7 @@ impl Collector {
                 return bin;
             }
             clock.double();
-            self.lines.values_mut().for_each(Line::fold);
+            self.lines.iter_mut().for_each(|(_, line)| line.fold());
         }
     }
 
@@ -256,11 +235,9 @@ impl Collector {
         let Some(clock) = self.clock else {
             return Vec::new();
         };
-        let mut lines: FxHashMap<Key, Line> = FxHashMap::default();
-        let of = |key: &Key, _: &mut Line| key.process == process.key();
-        for (key, mut line) in self.lines.extract_if(of) {
+        let mut lines = self.lines.take(process.key());
+        for line in lines.values_mut() {
             line.series.pass(bin);
-            lines.insert(key, line);
         }
         each_live(process, |key, size, at| {
             if let Some(line) = lines.get_mut(&key) {
@@ -295,9 +272,12 @@ impl Collector {
 
     fn place(&self, key: &Key, process: &Process) -> Place<'_> {
         let Key {
-            process: _,
-            device,
-            memory,
+            whose:
+                Whose {
+                    process: _,
+                    device,
+                    memory,
+                },
             class,
         } = *key;
         let (caller, is_segment) = match memory {
@@ -412,13 +392,12 @@ fn each_live(process: &Process, mut tell: impl FnMut(Key, u64, u64)) {
     let mut tell = |device, memory: Memory, size: u64, at: u64| {
         if memory.source().is_some() {
             for class in [None, Some(class_of(size))] {
-                let key = Key {
+                let whose = Whose {
                     process: process.key(),
                     device,
                     memory,
-                    class,
                 };
-                tell(key, size, at);
+                tell(Key { whose, class }, size, at);
             }
         }
     };
@@ -460,7 +439,7 @@ fn each_live(process: &Process, mut tell: impl FnMut(Key, u64, u64)) {
 }
 
 impl Line {
-    fn starting(first: usize, value: u64) -> Self {
+    pub(super) fn starting(first: usize, value: u64) -> Self {
         Self {
             series: Series::starting(first, value),
             ..Self::default()

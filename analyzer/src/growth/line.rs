@@ -1,5 +1,7 @@
 //! A line of memory: whose, of what kind and size, and how it went.
 
+use std::hash::{Hash, Hasher};
+
 use ledger::{MemoryKind, ProcessKey};
 
 use super::Source;
@@ -9,14 +11,45 @@ use super::series::{BINS, Series};
 /// from what comes and goes, coarse enough that classes are few.
 const STEPS: u64 = 4;
 
-/// What is followed.
+/// What a line is of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(super) struct Key {
+    pub(super) whose: Whose,
+    /// [`class_of`] its blocks; `None`: all sizes together.
+    pub(super) class: Option<u16>,
+}
+
+/// Whose memory, and which.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Whose {
     pub(super) process: ProcessKey,
     pub(super) device: Option<i32>,
     pub(super) memory: Memory,
-    /// [`class_of`] its blocks; `None`: all sizes together.
-    pub(super) class: Option<u16>,
+}
+
+/// In two words, as each allocation and each free looks for it.
+impl Hash for Whose {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        let Self {
+            process: ProcessKey { pid, incarnation },
+            device,
+            memory,
+        } = *self;
+        let (kind, caller, is_segment) = match memory {
+            Memory::Torch => (0, None, false),
+            Memory::Reserved => (1, None, false),
+            Memory::Calls {
+                kind,
+                caller,
+                is_segment,
+            } => (2 + kind as u8, caller, is_segment),
+        };
+        let words = |high: u32, low: u32| u64::from(high) << 32 | u64::from(low);
+        let what = u32::from(kind) << 1 | u32::from(is_segment);
+        state.write_u64(words(caller.unwrap_or(u32::MAX), what));
+        let place = device.unwrap_or(-1).cast_unsigned() ^ incarnation << 16;
+        state.write_u64(words(pid, place));
+    }
 }
 
 /// What memory.

@@ -7,6 +7,7 @@
 mod collect;
 mod cycles;
 mod line;
+mod lines;
 mod series;
 mod sleep;
 mod text;

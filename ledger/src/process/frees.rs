@@ -240,7 +240,7 @@ impl Process {
                 // Its address cannot have been handed out meanwhile, unless events are missing.
                 self.close_lost(block.range);
                 if let Some(segment) = segment {
-                    self.restore_segment(segment);
+                    self.restore_segment(*segment);
                 } else {
                     block.segment_of = None;
                 }

@@ -166,11 +166,12 @@ impl Process {
     }
 
     /// `block` is being freed: what it was to the caching allocator goes with it.
-    pub(super) fn release_segment_of(&mut self, block: &Block) -> Option<ReleasedSegment> {
+    pub(super) fn release_segment_of(&mut self, block: &Block) -> Option<Box<ReleasedSegment>> {
         let ordinal = block.segment_of?;
         self.allocators
             .get_mut(&ordinal)?
             .release_segment(ordinal, block.range().start())
+            .map(Box::new)
     }
 
     pub(super) fn confirm_release(&mut self, released: &ReleasedSegment) {
