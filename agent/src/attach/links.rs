@@ -2,7 +2,7 @@
 
 use std::{io, iter, num::NonZeroU32, path::Path, sync::mpsc, thread};
 
-use agent_common::{CLASSES, Cookie, ProbeClass};
+use agent_common::{CLASSES, Cookie, ProbeClass, TASKS};
 use aya::programs::{
     ProgramError,
     uprobe::{UProbeAttachLocation, UProbeAttachPoint, UProbeLink, UProbeScope},
@@ -209,6 +209,7 @@ impl Links {
             offset,
             site,
             returns: false,
+            api: TASKS,
             class: ProbeClass::Steady,
         };
         let entries = link(

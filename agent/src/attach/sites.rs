@@ -93,6 +93,7 @@ impl Sites {
                 offset: point.offset,
                 site: index,
                 returns,
+                api: point.api,
                 class: api.class(),
             });
         }
@@ -111,6 +112,8 @@ pub struct Placed {
     pub site: u32,
     /// Whether its return is probed.
     pub returns: bool,
+    /// The function.
+    pub api: ApiId,
     /// What it is switched together with.
     pub class: ProbeClass,
 }

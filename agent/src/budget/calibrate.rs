@@ -80,6 +80,7 @@ pub(crate) fn calibrate(
             offset,
             site,
             returns: probe != Probe::Entry,
+            api,
             class: ProbeClass::Hot,
         };
         let links = Links::attach_to_self(programs, point, Path::new("/proc/self/exe"), mode)?;

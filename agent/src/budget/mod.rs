@@ -8,6 +8,7 @@ mod calibrate;
 mod history;
 mod meter;
 mod policy;
+mod uses;
 
 use std::{fmt, str::FromStr};
 
@@ -16,6 +17,7 @@ use thiserror::Error;
 pub(crate) use calibrate::calibrate;
 pub use meter::{Hits, Meter, Prices};
 pub use policy::{Move, Policy};
+pub use uses::Uses;
 
 /// The share of a thread's time that probes may take, above 0 and below 1.
 #[derive(Clone, Copy, Debug, PartialEq, PartialOrd)]

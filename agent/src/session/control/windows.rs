@@ -6,14 +6,14 @@ use std::{
     time::{Duration, Instant},
 };
 
-use agent_common::{Family, ProbeClass, Windows};
+use agent_common::{Api, ApiId, Family, ProbeClass, Windows};
 use aya::maps::{Array, MapData};
 use trace::{Fact, fact};
 
 use super::{AttachFailure, Controller, clock};
 use crate::{
     attach::{Links, Placed, Scope},
-    budget::{Meter, Move, Policy, Prices, Share, Standing},
+    budget::{Meter, Move, Policy, Prices, Share, Standing, Uses},
     discover::{FileIdentity, Found, Process},
     programs::State,
 };
@@ -23,6 +23,10 @@ pub(in crate::session) struct Budget {
     share: Share,
     policy: Policy,
     meter: Meter,
+    /// Which functions windows look at.
+    uses: Uses,
+    /// Probes that were put on for the open window, at most on one process.
+    switched: usize,
     state: Arc<State>,
     /// The word that the programs look at, and what is in it.
     word: Array<MapData, u32>,
@@ -50,6 +54,8 @@ impl Budget {
             share,
             policy: Policy::new(share, now),
             meter: Meter::new(prices),
+            uses: Uses::default(),
+            switched: 0,
             state,
             word,
             windows: Windows::default(),
@@ -88,6 +94,19 @@ impl Budget {
                 self.policy.is_open() || !self.sampled().contains(&class)
             }
         }
+    }
+
+    /// Takes note of which functions were called in a window.
+    fn note_uses(&mut self) {
+        let sampled = self.sampled();
+        let is_sampled = |api: &Api| sampled.contains(&api.class());
+        let called = ApiId::all().filter(|id| {
+            // What cannot be read counts as called.
+            let counters = || self.state.counters(id.0);
+            id.api().is_some_and(is_sampled)
+                && counters().map_or(true, |of| of.made != 0 || of.folded != 0)
+        });
+        self.uses.closed(called);
     }
 
     fn charge(&mut self) {
@@ -184,15 +203,11 @@ impl Controller {
     }
 
     fn open_window(&mut self) {
-        let classes = self.budget.as_ref().map_or(&[][..], Budget::sampled);
-        for (pid, found) in self.probed() {
-            for class in classes {
-                if let Err(error) = self.attach_class(pid, &found, *class) {
-                    tell(pid, &error);
-                }
-            }
-        }
+        let Some(budget) = &self.budget else { return };
+        let (classes, uses) = (budget.sampled(), budget.uses.clone());
+        let switched = self.attach_classes(classes, |api| uses.looks_at(api));
         if let Some(budget) = &mut self.budget {
+            budget.switched = switched;
             budget.charge();
             let mut windows = budget.windows;
             for class in classes {
@@ -223,6 +238,8 @@ impl Controller {
         let until = clock::monotonic();
         budget.charge();
         budget.policy.closed(until);
+        budget.policy.switched(budget.switched);
+        budget.note_uses();
         let fact = budget.told(until);
         self.fact(0, 0, &fact);
         self.take_off(classes);
@@ -257,11 +274,7 @@ impl Controller {
         if was_followed {
             return;
         }
-        for (pid, found) in self.probed() {
-            if let Err(error) = self.attach_class(pid, &found, ProbeClass::Capture) {
-                tell(pid, &error);
-            }
-        }
+        self.attach_classes(&[ProbeClass::Capture], |_| true);
         if let Some(budget) = &mut self.budget {
             budget.set(budget.windows.with(ProbeClass::Capture, true));
         }
@@ -288,6 +301,18 @@ impl Controller {
     }
 
     fn tell_window(&mut self) {
+        if let Some(budget) = &mut self.budget
+            && !budget.uses.is_wide()
+        {
+            // It stays open: what is not in use may be from now on.
+            let (classes, uses) = (budget.sampled(), budget.uses.clone());
+            budget.uses.widen();
+            let switched = self.attach_classes(classes, |api| !uses.looks_at(api));
+            if let Some(budget) = &mut self.budget {
+                budget.switched += switched;
+            }
+            self.tell_attached();
+        }
         if let Some(budget) = &mut self.budget {
             let now = clock::monotonic();
             budget.policy.told(now);
@@ -370,7 +395,7 @@ impl Controller {
         scope: Scope,
     ) -> Result<Links, AttachFailure> {
         let path = found.library.file.attach_path();
-        let Some(budget) = &self.budget else {
+        let Some(budget) = &mut self.budget else {
             let all = ProbeClass::Steady;
             return Ok(Links::attach(
                 &mut self.programs,
@@ -380,10 +405,11 @@ impl Controller {
                 all,
             )?);
         };
+        budget.uses.widen();
         let on = ProbeClass::ALL.map(|class| budget.is_on(class).then_some(class));
         let mut links = Links::default();
         for class in on.into_iter().flatten() {
-            let points = points_of(placed, class);
+            let points = points_of(placed, class, |_| true);
             links.merge(Links::attach(
                 &mut self.programs,
                 &points,
@@ -395,20 +421,36 @@ impl Controller {
         Ok(links)
     }
 
-    /// Attaches a class to a library that has its links.
+    /// Attaches those functions of these classes that are `wanted`, wherever probes are. How many
+    /// they are on the process that has most.
+    fn attach_classes(&mut self, classes: &[ProbeClass], wanted: impl Fn(ApiId) -> bool) -> usize {
+        let mut attached: HashMap<u32, usize> = HashMap::new();
+        for (pid, found) in self.probed() {
+            for class in classes {
+                match self.attach_class(pid, &found, *class, &wanted) {
+                    Ok(points) => *attached.entry(pid).or_default() += points,
+                    Err(error) => tell(pid, &error),
+                }
+            }
+        }
+        attached.into_values().max().unwrap_or(0)
+    }
+
+    /// Attaches a class to a library that has its links; how many functions.
     fn attach_class(
         &mut self,
         pid: u32,
         found: &Found,
         class: ProbeClass,
-    ) -> Result<(), AttachFailure> {
+        wanted: impl Fn(ApiId) -> bool,
+    ) -> Result<usize, AttachFailure> {
         let identity = found.library.identity();
         let scope = self.scope(pid);
         let entry_only = self.is_entry_only(pid, scope);
         let Some(placed) = self.placed.get(&(identity, entry_only)) else {
-            return Ok(());
+            return Ok(0);
         };
-        let points = points_of(placed, class);
+        let points = points_of(placed, class, wanted);
         let path = found.library.file.attach_path();
         let links = Links::attach(&mut self.programs, &points, &path, scope, class)?;
         let known = match scope {
@@ -421,7 +463,7 @@ impl Controller {
         if let Some(known) = known {
             known.merge(links);
         }
-        Ok(())
+        Ok(points.len())
     }
 
     /// Says which probes are on.
@@ -445,9 +487,9 @@ impl Controller {
     }
 }
 
-fn points_of(placed: &[Placed], class: ProbeClass) -> Vec<Placed> {
-    let points = placed.iter().copied();
-    points.filter(|point| point.class == class).collect()
+fn points_of(placed: &[Placed], class: ProbeClass, wanted: impl Fn(ApiId) -> bool) -> Vec<Placed> {
+    let is_meant = |point: &&Placed| point.class == class && wanted(point.api);
+    placed.iter().filter(is_meant).copied().collect()
 }
 
 fn tell(pid: u32, error: &AttachFailure) {

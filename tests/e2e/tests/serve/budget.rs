@@ -106,6 +106,42 @@ fn a_steady_rate_is_estimated() {
     sidecar.ends();
 }
 
+/// Most windows look at functions alone that were seen to be called: one that comes later is found by
+/// the next that looks at all.
+#[test]
+fn a_function_that_is_called_later_is_found() {
+    let storm = |kind, rate, seconds| {
+        let mut command = workload_command("storm");
+        command.args(["--kind", kind, "--rate", rate, "--seconds", seconds]);
+        // As few calls in a round as make it end in time.
+        command.args(["--calls", "1000"]);
+        Step::start(command, "call,exit")
+    };
+    let (mut first, mut later) = (storm("launch", "20000", "33"), storm("copy", "500", "20"));
+    let (pid, other) = (first.pid(), later.pid());
+    let sidecar = Sidecar::start(&["--max-overhead", "1%", "-p", &pid, "-p", &other]);
+    sidecar.is_traced(&pid);
+    sidecar.is_traced(&other);
+    first.go();
+    // Until windows are those of a storm, and nothing new is found by them.
+    thread::sleep(Duration::from_secs(10));
+    later.go();
+    let made = number(&later.report()["calls"]["cudaMemcpyAsync"]);
+    first.report();
+    thread::sleep(Duration::from_secs(5));
+    let copies = [("api", "cudaMemcpyAsync")];
+    let estimated = sidecar.metrics(Format::OpenMetrics).sum(LAUNCHES, &copies);
+    assert!(
+        (0.4..1.15).contains(&(estimated / made)),
+        "{estimated} of {made}"
+    );
+    for mut step in [first, later] {
+        step.go();
+        step.end();
+    }
+    sidecar.ends();
+}
+
 /// What is rare is exact, whatever the budget; probes come and go, and go for good when they are
 /// switched off.
 #[test]
