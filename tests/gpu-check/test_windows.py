@@ -156,8 +156,8 @@ class Rows(unittest.TestCase):
             def step(self):
                 return "outputs"
 
+        steps = scenario.noted(Engine)
         engine = Engine()
-        steps = scenario.noted(engine)
         self.assertEqual({engine.step() for _ in range(65)}, {"outputs"})
         pieces = scenario.pieces_of(steps)
         self.assertEqual(len(pieces), 7)
