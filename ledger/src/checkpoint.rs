@@ -408,7 +408,7 @@ impl Process {
             }
             State::Blocks(blocks) => {
                 for block in blocks {
-                    let is_free = self.blocks.overlapping(block.range()).next().is_none();
+                    let is_free = self.blocks.last_in(block.range()).is_none();
                     if is_free && self.has_room() {
                         let device = self.device_key(block.device());
                         self.enter(Block { device, ..block });

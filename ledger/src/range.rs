@@ -81,8 +81,14 @@ impl<T: Ranged> RangeMap<T> {
 
     /// The one that all of `range` lies in.
     pub fn containing(&self, range: AddressRange) -> Option<&T> {
-        let (_, candidate) = self.by_start.range(..=range.start()).next_back()?;
-        candidate.range().contains(range).then_some(candidate)
+        self.last_in(range)
+            .filter(|candidate| candidate.range().contains(range))
+    }
+
+    /// Of those that any of `range` lies in, the last: the only one, if all of it lies there.
+    pub(crate) fn last_in(&self, range: AddressRange) -> Option<&T> {
+        let (_, candidate) = self.by_start.range(..range.end()).next_back()?;
+        (candidate.range().end() > range.start()).then_some(candidate)
     }
 
     pub(crate) fn containing_mut(&mut self, range: AddressRange) -> Option<&mut T> {
@@ -114,8 +120,7 @@ impl<T: Ranged> RangeMap<T> {
     /// Takes out all that overlap `range`.
     pub(crate) fn evict(&mut self, range: AddressRange) -> Vec<T> {
         // Most often nothing is there, and one look tells.
-        let last = self.by_start.range(..range.end()).next_back();
-        if last.is_none_or(|(_, value)| value.range().end() <= range.start()) {
+        if self.last_in(range).is_none() {
             return Vec::new();
         }
         let before = self

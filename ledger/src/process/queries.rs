@@ -94,7 +94,8 @@ impl Process {
         let Some(range) = AddressRange::new(address, size.max(1)) else {
             return HostMemory::Unknown;
         };
-        if let Some(block) = self.blocks.containing(range) {
+        let block = self.blocks.last_in(range);
+        if let Some(block) = block.filter(|block| block.range.contains(range)) {
             return match block.kind {
                 MemoryKind::PinnedHost => HostMemory::Pinned,
                 MemoryKind::RegisteredHost => HostMemory::Registered,
@@ -112,9 +113,7 @@ impl Process {
                 Place::Device | Place::Imported | Place::Multicast => HostMemory::Unknown,
             };
         }
-        let may_be_missing = !self.from_start()
-            || self.counters.gaps > 0
-            || self.blocks.overlapping(range).next().is_some();
+        let may_be_missing = !self.from_start() || self.counters.gaps > 0 || block.is_some();
         if may_be_missing {
             HostMemory::Unknown
         } else {

@@ -323,7 +323,7 @@ impl CachingAllocator {
             let Some(gone) = AddressRange::new(start, end.saturating_sub(start)) else {
                 continue;
             };
-            if self.active.overlapping(gone).next().is_some() {
+            if self.active.last_in(gone).is_some() {
                 continue;
             }
             let Some(segment) = self.segments.remove(whole.start()) else {
