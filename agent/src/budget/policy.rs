@@ -25,8 +25,9 @@ const SAVED: u64 = 10_000_000_000;
 /// How long after the last capture events are still followed through streams, ns.
 const AFTER_CAPTURES: u64 = 10_000_000_000;
 /// What a probe that is put on and taken off again costs a thread of the process, ns: the kernel
-/// interrupts it for each byte that it changes, and pages are faulted in anew. 69 µs in a virtual machine
-/// (Linux 6.18, 2026-11-29): the difference between windows of 120 functions and of 4.
+/// interrupts it for each byte that it changes, and pages are faulted in anew. 49 µs in a virtual machine
+/// (Linux 6.18, 2026-11-29): the difference between windows of 173 functions and of 4. Rather too much
+/// than too little.
 const SWITCH: f64 = 60_000.0;
 /// Between two looks at the hits.
 const CLOSE_LOOK: Duration = Duration::from_millis(10);

@@ -29,9 +29,15 @@ impl Uses {
         self.is_wide() || self.called.contains(&api)
     }
 
-    /// It looks at all: there is a new library, or it stays open.
+    /// The open window looks at all from now on: it stays open.
     pub const fn widen(&mut self) {
         self.narrow = 0;
+    }
+
+    /// The next window looks at all: there are functions that no window knew of. One that is open goes on
+    /// as it is.
+    pub fn widen_next(&mut self, is_open: bool) {
+        self.narrow = self.narrow.min(u32::from(is_open));
     }
 
     /// A window is over. Where it looked at all, it is asked for those that have been `called`.
@@ -69,6 +75,18 @@ mod tests {
         uses.closed([often, later].into_iter());
         assert!(uses.looks_at(often) && uses.looks_at(later) && !uses.looks_at(never));
         uses.widen();
+        assert!(uses.looks_at(never));
+        // What is new in an open window is looked at in the next.
+        uses.closed([often, later].into_iter());
+        uses.widen_next(true);
+        assert!(
+            !uses.looks_at(never),
+            "what is attached does not change by itself"
+        );
+        uses.closed([].into_iter());
+        assert!(uses.looks_at(never));
+        uses.closed([often, later].into_iter());
+        uses.widen_next(false);
         assert!(uses.looks_at(never));
     }
 }

@@ -303,7 +303,7 @@ impl<'a> RuntimeSession<'a> {
 
     /// Puts an event into a stream: `cudaEventRecord`.
     pub fn event_record(&mut self, event: usize, stream: usize) -> Result<(), Code> {
-        // SAFETY: an event and a stream that were made, and are never destroyed.
+        // SAFETY: an event and a stream that were made, and have not been destroyed.
         let code = unsafe { (self.runtime.functions().event_record)(event, stream) };
         self.tally.call("cudaEventRecord", code)
     }

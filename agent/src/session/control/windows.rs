@@ -332,6 +332,7 @@ impl Controller {
             budget.share.ratio() * 100.0
         );
         budget.samples_torch = true;
+        budget.uses.widen_next(budget.policy.is_open());
         budget.policy.sample_torch();
         budget.set(budget.windows.with(ProbeClass::Torch, false));
         for pid in self.processes.keys() {
@@ -405,11 +406,14 @@ impl Controller {
                 all,
             )?);
         };
-        budget.uses.widen();
+        budget.uses.widen_next(budget.policy.is_open());
+        let (sampled, uses) = (budget.sampled(), budget.uses.clone());
         let on = ProbeClass::ALL.map(|class| budget.is_on(class).then_some(class));
         let mut links = Links::default();
         for class in on.into_iter().flatten() {
-            let points = points_of(placed, class, |_| true);
+            // As everywhere in the window that is open.
+            let is_steady = !sampled.contains(&class);
+            let points = points_of(placed, class, |api| is_steady || uses.looks_at(api));
             links.merge(Links::attach(
                 &mut self.programs,
                 &points,
