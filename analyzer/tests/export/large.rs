@@ -67,8 +67,10 @@ fn memory_does_not_grow_with_the_rows() {
             printed.trim().parse().expect("a number")
         };
         let (of_small, of_large) = (most(&small), most(&large));
+        // How much of the program's own files is mapped in differs from run to run. 200,000 rows would be
+        // 20 MiB and more.
         assert!(
-            of_large * 4 <= of_small * 5,
+            of_large <= of_small + 6 * 1024,
             "{format}: {of_small} KiB, and {of_large} KiB for three times the rows"
         );
     }
