@@ -322,9 +322,8 @@ impl Api {
             Family::Torch if matches!(self.shape, Shape::TorchOutOfMemory) => ProbeClass::Steady,
             Family::Torch => ProbeClass::Torch,
             Family::Graph if matches!(self.effect, Effect::EventRecord) => ProbeClass::Capture,
-            Family::Sync | Family::Memory | Family::Graph | Family::Module | Family::Device => {
-                ProbeClass::Steady
-            }
+            Family::Memory => ProbeClass::Memory,
+            Family::Sync | Family::Graph | Family::Module | Family::Device => ProbeClass::Steady,
         }
     }
 

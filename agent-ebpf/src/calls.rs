@@ -2,8 +2,8 @@
 //! call that makes it.
 
 use agent_common::{
-    BEFORE_13, Counters, Effect, Layer, MAX_DEPTH, MAX_VALUES, Pending, Probe, ProbeClass,
-    RecordKind, SHORT_VALUES, Site, ThreadState, Twin, flags,
+    BEFORE_13, Counters, Effect, Layer, MAX_DEPTH, MAX_VALUES, Pending, Probe, RecordKind,
+    SHORT_VALUES, Site, ThreadState, Twin, Windows, flags,
 };
 use aya_ebpf::{
     macros::uretprobe,
@@ -242,14 +242,14 @@ pub(crate) fn abandon_all(thread: &mut ThreadState) -> u32 {
 /// Reports as abandoned the pending calls that are sampled, and what is pending inside of them:
 /// their return probes were taken off.
 #[inline(never)]
-pub(crate) fn abandon_hot(thread: &mut ThreadState) -> u32 {
+pub(crate) fn abandon_sampled(thread: &mut ThreadState, windows: Windows) -> u32 {
     for _ in 0..MAX_DEPTH {
-        let mut is_hot = false;
+        let mut is_pending = false;
         for index in 0..MAX_DEPTH {
             let call = &thread.calls[(index % MAX_DEPTH) as usize];
-            is_hot |= index < thread.depth && call.class == ProbeClass::Hot as u8;
+            is_pending |= index < thread.depth && windows.is_sampled(call.class);
         }
-        if !is_hot {
+        if !is_pending {
             break;
         }
         abandon_top(thread);

@@ -131,7 +131,7 @@ impl Hit {
             }
             if thread.epoch != self.windows.epoch() {
                 thread.epoch = self.windows.epoch();
-                calls::abandon_hot(thread);
+                calls::abandon_sampled(thread, self.windows);
             }
             return Some(thread);
         }

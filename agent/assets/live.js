@@ -253,7 +253,8 @@ function show(memory, metrics, map) {
   const live = rows.reduce((all, row) => all + (row.live_bytes ?? 0), 0);
   const reserved = rows.reduce((all, row) => all + (row.torch?.reserved ?? 0), 0);
   const peak = rows.reduce((most, row) => Math.max(most, row.peak_bytes ?? 0), 0);
-  setFact("live", bytes(live), `highest of a process and device ${bytes(peak)}`);
+  const is_unknown = running.some((process) => process.memory_sampled) && !rows.some((row) => row.live_bytes != null);
+  setFact("live", is_unknown ? UNKNOWN : bytes(live), `highest of a process and device ${is_unknown ? "unknown" : bytes(peak)}`);
   setFact("torch", rows.some((row) => row.torch) ? bytes(reserved) : UNKNOWN, "reserved by PyTorch");
   setFact("processes", count(sum(metrics, "cudasnoop_processes") ?? 0), "are traced");
   setFact("calls", perSecond(rate(metrics, "cudasnoop_api_calls_total")), "of all functions");
@@ -291,6 +292,7 @@ function show(memory, metrics, map) {
   for (const series of tracing.filter((series) => series.value === 0)) doubts.push(`Nothing is traced: ${words(series.labels.reason || "unknown")}.`);
   if (lost > 0) doubts.push(`${count(lost)} records were lost: counts are too low, and memory may be off.`);
   for (const process of running) {
+    if (process.memory_sampled) doubts.push(`What process ${process.pid} holds is not known: its memory calls cost more than --max-overhead and come in windows.`);
     if (!process.from_start) doubts.push(`Process ${process.pid} ran before it was traced: what it held then is in no total.`);
   }
   replace(banners, doubts.length > 0 && el("div", { class: "banner", role: "note" }, el("ul", {}, doubts.slice(0, 8).map((doubt) => el("li", {}, doubt)),

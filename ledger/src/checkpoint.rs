@@ -99,6 +99,8 @@ struct ProcessState {
     counters: Counters,
     next_physical: u64,
     devices: Vec<DeviceState>,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    memory_sampled: bool,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -311,6 +313,7 @@ impl Process {
             allocators,
             // Each allocator tells.
             torch_sampled: _,
+            memory_sampled,
             freeing,
             counters,
             changes: _,
@@ -331,6 +334,7 @@ impl Process {
             counters: *counters,
             next_physical: vmm.next_id,
             devices: devices.collect(),
+            memory_sampled: *memory_sampled,
         }));
         in_parts(pools.values().cloned(), write, State::Pools);
         in_parts(blocks.iter().cloned(), write, State::Blocks);
@@ -372,10 +376,12 @@ impl Process {
             counters,
             next_physical,
             devices,
+            memory_sampled,
         } = state;
         let mut process = Self::new(ProcessKey { pid, incarnation }, started, limits);
         process.info = info;
         process.calls_seen = calls_seen;
+        process.memory_sampled = memory_sampled;
         process.counters = counters;
         process.vmm.next_id = next_physical.min(u64::MAX >> 1);
         for DeviceState {

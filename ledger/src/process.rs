@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use agent_common::{ApiId, Probe, Shape};
+use agent_common::{ApiId, Probe, ProbeClass, Shape};
 use serde::{Deserialize, Serialize};
 use trace::{Event, Kind, fact};
 
@@ -116,6 +116,8 @@ pub struct Process {
     pub(crate) allocators: BTreeMap<i32, CachingAllocator>,
     /// PyTorch's reports come in windows.
     pub(crate) torch_sampled: bool,
+    /// Memory calls do.
+    pub(crate) memory_sampled: bool,
     pub(crate) freeing: FreesUnderWay,
     pub(crate) counters: Counters,
     pub(crate) changes: Vec<Change>,
@@ -149,6 +151,7 @@ impl Process {
             devices: BTreeMap::new(),
             allocators: BTreeMap::new(),
             torch_sampled: false,
+            memory_sampled: false,
             freeing: FreesUnderWay::default(),
             counters: Counters::default(),
             changes: Vec::new(),
@@ -171,12 +174,16 @@ impl Process {
         self.info.as_ref().is_some_and(|info| info.from_start)
     }
 
-    /// Whether its calls were probed at return, so that what they did to memory is known. PyTorch's
-    /// reports are, in any case.
-    pub fn has_returns(&self) -> bool {
-        self.info
-            .as_ref()
-            .is_none_or(|info| info.entry_only.is_none())
+    /// Whether it is known what its calls do to memory: they are probed at return, and all the time.
+    /// What PyTorch reports is, in any case.
+    pub fn knows_memory(&self) -> bool {
+        let has_returns = |info: &fact::Process| info.entry_only.is_none();
+        !self.memory_sampled && self.info.as_ref().is_none_or(has_returns)
+    }
+
+    /// Whether its memory calls come in windows.
+    pub const fn is_memory_sampled(&self) -> bool {
+        self.memory_sampled
     }
 
     /// The first the ledger heard of it.
@@ -273,6 +280,10 @@ impl Process {
         let Some(operation) = Operation::of(api.effect) else {
             return;
         };
+        // Of what the others did, nothing is known.
+        if self.memory_sampled && api.class() == ProbeClass::Memory {
+            return;
+        }
         // Probed at its entry alone: whether it did anything, nobody knows.
         if event.kind == Kind::Call && event.result.is_none() && api.probe != Probe::Entry {
             return;
@@ -342,6 +353,23 @@ impl Process {
             }
             Operation::TorchReport => self.torch_reported(event),
         }
+    }
+
+    /// From now on not all memory calls are seen: what is held, and where PyTorch's segments lie, is
+    /// not known any more.
+    pub(crate) fn sample_memory(&mut self) {
+        self.memory_sampled = true;
+        self.blocks = RangeMap::default();
+        self.arrays.clear();
+        self.vmm = Vmm::default();
+        self.pools.clear();
+        self.freeing = FreesUnderWay::default();
+        for device in self.devices.values_mut() {
+            *device = Device::new(&self.limits);
+        }
+        self.changes.clear();
+        self.just_freed.clear();
+        self.sample_torch();
     }
 
     /// Ends the process: what it still held went with it.

@@ -238,8 +238,19 @@ impl Ledger {
             | Fact::Unwritten(_)
             | Fact::Window(_)
             | Fact::TorchSampled
+            | Fact::MemorySampled
             | Fact::End => None,
         }
+    }
+
+    /// What is not known of processes that live, since their calls come in windows. A recording that
+    /// begins with a checkpoint tells that after it.
+    pub fn samples(&self) -> impl Iterator<Item = (u32, Fact)> {
+        self.live.iter().flat_map(|(&pid, process)| {
+            let torch = process.torch_sampled.then_some(Fact::TorchSampled);
+            let memory = process.memory_sampled.then_some(Fact::MemorySampled);
+            torch.into_iter().chain(memory).map(move |fact| (pid, fact))
+        })
     }
 
     fn apply_fact(&mut self, event: &Event) {
@@ -271,6 +282,11 @@ impl Ledger {
             Fact::TorchSampled => {
                 if let Some(process) = self.process_mut(event.pid, at) {
                     process.sample_torch();
+                }
+            }
+            Fact::MemorySampled => {
+                if let Some(process) = self.process_mut(event.pid, at) {
+                    process.sample_memory();
                 }
             }
             Fact::Checkpoint { part } => self.resume(part, at),

@@ -6,7 +6,7 @@
 
 mod oracle;
 
-use ledger::{EndCause, Ledger, Limits, Process, ProcessKey, Tally};
+use ledger::{EndCause, HostMemory, Ledger, Limits, Process, ProcessKey, Tally};
 use oracle::{MIB, PID, Recorder, introduction};
 use trace::{Event, Fact, fact};
 
@@ -239,4 +239,57 @@ fn a_process_that_vanished_ends_unseen() {
     let process = only_ended(&ledger);
     assert_eq!(process.end().unwrap().cause, EndCause::Unseen);
     assert_eq!(process.ended().implicit.bytes, 4 * MIB);
+}
+
+/// Once memory calls come in windows, nothing is claimed of memory: not what was known before, and not
+/// what windows see. A ledger that goes on from a checkpoint claims nothing either.
+#[test]
+fn who_has_memory_calls_in_windows_holds_what_nobody_knows() {
+    let mut recorder = Recorder::default();
+    recorder.fact(&introduction(true));
+    recorder.alloc(1, 0, 4 * MIB, Some(A));
+    recorder.free_begins(1, A);
+    recorder.report(2, 0, A, 512, (512, 4 << 20));
+    let before = replay(&recorder);
+    let process = before.process(PID).unwrap();
+    assert!(process.knows_memory() && before.samples().next().is_none());
+    assert_eq!(process.host_memory(A + (1 << 40), 1), HostMemory::Pageable);
+
+    recorder.fact(&Fact::MemorySampled);
+    recorder.alloc(1, 0, 4 * MIB, Some(A + 8 * MIB));
+    recorder.report(2, 0, A + 8 * MIB, 1024, (1536, 4 << 20));
+    let ledger = replay(&recorder);
+    let mut resumed = Ledger::default();
+    for fact in ledger.checkpoint() {
+        resumed.apply(&Event {
+            kind: trace::Kind::Fact,
+            text: Some(fact.to_text()),
+            ..Event::default()
+        });
+    }
+    assert_eq!(resumed.checkpoint(), ledger.checkpoint());
+    for ledger in [ledger, resumed] {
+        let told: Vec<_> = ledger.samples().collect();
+        assert_eq!(
+            told,
+            [(PID, Fact::TorchSampled), (PID, Fact::MemorySampled)]
+        );
+        let process = ledger.process(PID).unwrap();
+        assert!(!process.knows_memory() && process.is_memory_sampled());
+        assert!(process.blocks().is_empty() && process.freeing().next().is_none());
+        let devices: Vec<_> = process.devices().values().collect();
+        assert!(
+            devices
+                .iter()
+                .all(|device| device.live() == Tally::default())
+        );
+        assert_eq!(process.host_memory(A + (1 << 40), 1), HostMemory::Unknown);
+        // That PyTorch tells itself.
+        let allocator = &process.allocators()[&0];
+        assert_eq!(
+            (allocator.allocated(), allocator.reserved()),
+            (1536, 4 << 20)
+        );
+        assert!(allocator.is_sampled());
+    }
 }

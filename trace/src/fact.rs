@@ -57,6 +57,8 @@ pub enum Fact {
     Window(Window),
     /// From now on PyTorch's reports come in windows: its blocks are not known any more.
     TorchSampled,
+    /// From now on the process's memory calls come in windows: what it holds is not known any more.
+    MemorySampled,
     /// Rows that could not be written: they are in no segment.
     Unwritten(Unwritten),
     /// The recording, or this segment of it, ended as it should; always the last row.

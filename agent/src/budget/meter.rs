@@ -95,8 +95,8 @@ mod tests {
 
     fn hits(hot: u32) -> Hits {
         Hits {
-            entries: [1, 0, hot, 0],
-            returns: [1, 0, 0, 0],
+            entries: [1, 0, hot, 0, 0],
+            returns: [1, 0, 0, 0, 0],
         }
     }
 
@@ -109,14 +109,14 @@ mod tests {
         });
         assert_eq!(
             meter.read([(1, hits(7)), (2, hits(3))]),
-            [15.0, 0.0, 70.0, 0.0]
+            [15.0, 0.0, 70.0, 0.0, 0.0]
         );
         assert_eq!(
             meter.read([(1, hits(8)), (2, hits(9))]),
-            [0.0, 0.0, 60.0, 0.0]
+            [0.0, 0.0, 60.0, 0.0, 0.0]
         );
         // Another thread of that name, and one that is gone.
-        assert_eq!(meter.read([(1, hits(2))]), [15.0, 0.0, 20.0, 0.0]);
+        assert_eq!(meter.read([(1, hits(2))]), [15.0, 0.0, 20.0, 0.0, 0.0]);
         assert_eq!(meter.read([]), [0.0; CLASSES]);
     }
 
@@ -128,10 +128,10 @@ mod tests {
             at_return: 1.0,
         });
         let of = |hot| Hits {
-            entries: [0, 0, hot, 0],
+            entries: [0, 0, hot, 0, 0],
             ..Hits::default()
         };
         meter.read([(1, of(u32::MAX - 1))]);
-        assert_eq!(meter.read([(1, of(3))]), [0.0, 0.0, 5.0, 0.0]);
+        assert_eq!(meter.read([(1, of(3))]), [0.0, 0.0, 5.0, 0.0, 0.0]);
     }
 }

@@ -29,6 +29,8 @@ const AFTER_CAPTURES: u64 = 10_000_000_000;
 /// (Linux 6.18, 2026-11-29): the difference between windows of 173 functions and of 4. Rather too much
 /// than too little.
 const SWITCH: f64 = 60_000.0;
+/// The share of the budget from which on it helps to have a class in windows.
+const SOME: f64 = 0.1;
 /// Between two looks at the hits.
 const CLOSE_LOOK: Duration = Duration::from_millis(10);
 const FAR_LOOK: Duration = Duration::from_millis(500);
@@ -42,8 +44,9 @@ pub enum Move {
     Close,
     /// Tell of the window until now; it stays open.
     Tell,
-    /// PyTorch's reports alone break the budget: from now on they come in windows, too.
-    SampleTorch,
+    /// What is always on breaks the budget, and this class is why: from now on it comes in
+    /// windows, too.
+    Sample(ProbeClass),
     /// No capture has begun for a while: if none is open, nobody need see how one spreads.
     LeaveCaptures,
 }
@@ -73,7 +76,8 @@ pub struct Policy {
     rate: Option<f64>,
     /// What windowed probes cost since the last window: attaching and detaching take time.
     edges: f64,
-    samples_torch: bool,
+    /// Classes that come in windows.
+    sampled: [bool; CLASSES],
     /// When the last capture was heard of, while it is followed how captures spread.
     captures: Option<u64>,
     history: History,
@@ -90,7 +94,7 @@ impl Policy {
             state: State::Closed,
             rate: None,
             edges: 0.0,
-            samples_torch: false,
+            sampled: ProbeClass::ALL.map(|class| class == ProbeClass::Hot),
             captures: Some(now),
             history: History::default(),
         }
@@ -102,7 +106,9 @@ impl Policy {
         self.charged = now;
         let all: f64 = cost.iter().sum();
         self.tokens += self.budget * nanoseconds(passed) - all;
-        self.tokens = self.tokens.min(self.most());
+        // What was spent beyond a minute's budget is not paid back: windows come again some day.
+        let deepest = -self.budget * nanoseconds(SPAN);
+        self.tokens = self.tokens.clamp(deepest, self.most());
         let sampled = self.sampled(cost);
         match &mut self.state {
             State::Open { cost, .. } => *cost += sampled,
@@ -115,8 +121,10 @@ impl Policy {
     pub fn decide(&self) -> Option<Move> {
         match self.state {
             State::Closed if self.captures_are_over() => Some(Move::LeaveCaptures),
-            State::Closed if self.torch_breaks() => Some(Move::SampleTorch),
-            State::Closed => (self.tokens > self.expected()).then_some(Move::Open),
+            State::Closed => {
+                let opens = || (self.tokens > self.expected()).then_some(Move::Open);
+                self.breaks().map(Move::Sample).or_else(opens)
+            }
             State::Open { .. } if self.tokens <= 0.0 => Some(Move::Close),
             State::Open {
                 since,
@@ -181,9 +189,16 @@ impl Policy {
         self.history.add(0, false, by_class);
     }
 
-    /// PyTorch's reports are in windows from now on.
-    pub const fn sample_torch(&mut self) {
-        self.samples_torch = true;
+    /// A class is in windows from now on.
+    pub const fn sample(&mut self, class: ProbeClass) {
+        self.sampled[class as usize] = true;
+    }
+
+    /// Classes that come in windows.
+    pub fn samples(&self) -> impl Iterator<Item = ProbeClass> {
+        ProbeClass::ALL
+            .into_iter()
+            .filter(|class| self.sampled[*class as usize])
     }
 
     /// A capture has begun, or is open.
@@ -236,7 +251,7 @@ impl Policy {
         self.history.window()
     }
 
-    /// Whether what is always on is alone beyond the budget.
+    /// Whether what is always on, and stays so, is alone beyond the budget.
     pub fn steady_breaks(&self) -> bool {
         self.rate_of(ProbeClass::Steady) > self.budget
     }
@@ -251,22 +266,21 @@ impl Policy {
     }
 
     /// Of a cost, what windows are for.
-    fn sampled(&self, [_, torch, hot, _]: [f64; CLASSES]) -> f64 {
-        hot + if self.samples_torch { torch } else { 0.0 }
+    fn sampled(&self, cost: [f64; CLASSES]) -> f64 {
+        self.samples().map(|class| cost[class as usize]).sum()
     }
 
     fn rate_of(&self, class: ProbeClass) -> f64 {
         self.history.rate(class as usize, HEAD_START)
     }
 
-    /// What is always on.
-    fn steady_rate(&self) -> f64 {
-        let torch = if self.samples_torch {
-            0.0
-        } else {
-            self.rate_of(ProbeClass::Torch)
-        };
-        torch + self.rate_of(ProbeClass::Steady)
+    /// What is always on, captures aside: ns for each ns, over so much time at least.
+    fn steady_rate(&self, least: u64) -> f64 {
+        [ProbeClass::Steady, ProbeClass::Torch, ProbeClass::Memory]
+            .into_iter()
+            .filter(|class| !self.sampled[*class as usize])
+            .map(|class| self.history.rate(class as usize, least))
+            .sum()
     }
 
     /// Whether a window of this cost for each ns can stay open.
@@ -275,7 +289,7 @@ impl Policy {
             Some(_) => self.rate_of(ProbeClass::Capture),
             None => 0.0,
         };
-        rate + captures + self.steady_rate() <= self.budget
+        rate + captures + self.steady_rate(HEAD_START) <= self.budget
     }
 
     fn captures_are_over(&self) -> bool {
@@ -283,12 +297,25 @@ impl Policy {
         self.captures.is_some_and(is_long_ago)
     }
 
-    /// The budget is spent, and not by windows.
-    fn torch_breaks(&self) -> bool {
-        !self.samples_torch
-            && self.tokens < 0.0
-            && self.rate_of(ProbeClass::Torch) > 0.0
-            && self.steady_rate() > self.budget
+    /// The class that has to come in windows, where the budget is spent, and not by these.
+    fn breaks(&self) -> Option<ProbeClass> {
+        if self.tokens >= 0.0 {
+            return None;
+        }
+        let [torch, memory] = [ProbeClass::Torch, ProbeClass::Memory];
+        let share = |class, least| {
+            let is_always_on = !self.sampled[class as usize];
+            is_always_on.then(|| self.history.rate(class as usize, least))
+        };
+        // Blocks of PyTorch's can be done without, if that is of use.
+        let torch_is_some = share(torch, HEAD_START) > Some(SOME * self.budget);
+        if torch_is_some && self.steady_rate(HEAD_START) > self.budget {
+            return Some(torch);
+        }
+        // Who holds memory is what most is asked for, and not to be had again once it was not seen how it
+        // changed: neither a start that allocates much, nor other calls, are a reason.
+        let memory_is_most = share(memory, SPAN) >= Some(self.steady_rate(SPAN) / 2.0);
+        (memory_is_most && self.steady_rate(SPAN) > self.budget).then_some(memory)
     }
 
     /// How long the next window may be, ns: half a full bucket must do for it.
@@ -368,21 +395,26 @@ mod tests {
             }
         }
 
+        fn samples(&self, class: ProbeClass) -> bool {
+            self.policy.samples().any(|sampled| sampled == class)
+        }
+
         fn pass(&mut self, time: u64, hot: bool) {
-            let [steady, torch, sampled, captures] = self.rates;
-            let windowed = |rate| if hot { rate } else { 0.0 };
-            let torch = if self.policy.samples_torch {
-                windowed(torch)
-            } else {
-                torch
-            };
-            let captures = if self.policy.follows_captures() {
-                captures
-            } else {
-                0.0
-            };
-            let cost = [steady, torch, windowed(sampled), captures];
-            let cost = cost.map(|rate| rate * nanoseconds(time));
+            let cost = ProbeClass::ALL.map(|class| {
+                let is_on = match class {
+                    ProbeClass::Capture => self.policy.follows_captures(),
+                    ProbeClass::Steady
+                    | ProbeClass::Torch
+                    | ProbeClass::Hot
+                    | ProbeClass::Memory => hot || !self.samples(class),
+                };
+                let rate = if is_on {
+                    self.rates[class as usize]
+                } else {
+                    0.0
+                };
+                rate * nanoseconds(time)
+            });
             self.spent += cost.iter().sum::<f64>();
             self.now += time;
             self.policy.charge(self.now, cost);
@@ -408,7 +440,7 @@ mod tests {
                         self.pass(self.edge, true);
                     }
                     Some(Move::Tell) => self.policy.told(self.now),
-                    Some(Move::SampleTorch) => self.policy.sample_torch(),
+                    Some(Move::Sample(class)) => self.policy.sample(class),
                     Some(Move::LeaveCaptures) if self.is_capturing => self.policy.capturing(),
                     Some(Move::LeaveCaptures) => self.policy.captures_left(),
                     None => {}
@@ -420,7 +452,7 @@ mod tests {
     #[test]
     fn a_storm_is_sampled_within_the_budget() {
         for (text, budget) in [("1%", 0.01), ("5%", 0.05), ("0.1%", 0.001)] {
-            let mut world = World::new(text, [0.0, 0.0, 0.9, 0.0]);
+            let mut world = World::new(text, [0.0, 0.0, 0.9, 0.0, 0.0]);
             world.run(600 * SECOND);
             let overhead = world.spent / nanoseconds(world.now);
             assert!(overhead <= 1.1 * budget, "{text}: {overhead}");
@@ -432,7 +464,7 @@ mod tests {
 
     #[test]
     fn what_fits_is_seen_all_the_time() {
-        let mut world = World::new("1%", [0.002, 0.001, 0.005, 0.0]);
+        let mut world = World::new("1%", [0.002, 0.001, 0.005, 0.0, 0.0]);
         world.run(100 * SECOND);
         assert_eq!(world.windows, 1);
         assert!(world.policy.is_open() && world.policy.window() > 0.99);
@@ -441,10 +473,10 @@ mod tests {
 
     #[test]
     fn a_storm_after_a_quiet_time_ends_what_stayed_open() {
-        let mut world = World::new("1%", [0.0, 0.0, 0.0001, 0.0]);
+        let mut world = World::new("1%", [0.0, 0.0, 0.0001, 0.0, 0.0]);
         world.run(100 * SECOND);
         assert!(world.policy.is_open());
-        world.rates = [0.0, 0.0, 0.9, 0.0];
+        world.rates = [0.0, 0.0, 0.9, 0.0, 0.0];
         let (before, quiet) = (world.spent, world.now);
         world.run(700 * SECOND);
         let overhead = (world.spent - before) / nanoseconds(world.now - quiet);
@@ -456,7 +488,7 @@ mod tests {
     fn no_minute_costs_much_more_than_the_budget() {
         let mut world = World::new("1%", [0.0; CLASSES]);
         world.run(200 * SECOND);
-        world.rates = [0.001, 0.0, 0.11, 0.0];
+        world.rates = [0.001, 0.0, 0.11, 0.0, 0.0];
         let mut most: f64 = 0.0;
         for second in 200..800 {
             world.run(second * SECOND);
@@ -469,12 +501,12 @@ mod tests {
 
     #[test]
     fn torch_goes_when_it_breaks_the_budget_and_not_before() {
-        let mut fits = World::new("1%", [0.0, 0.008, 0.9, 0.0]);
+        let mut fits = World::new("1%", [0.0, 0.008, 0.9, 0.0, 0.0]);
         fits.run(300 * SECOND);
-        assert!(!fits.policy.samples_torch);
-        let mut breaks = World::new("1%", [0.0, 0.03, 0.1, 0.0]);
+        assert!(!fits.samples(ProbeClass::Torch));
+        let mut breaks = World::new("1%", [0.0, 0.03, 0.1, 0.0, 0.0]);
         breaks.run(300 * SECOND);
-        assert!(breaks.policy.samples_torch);
+        assert!(breaks.samples(ProbeClass::Torch));
         assert!(breaks.windows > 3);
         assert!(
             breaks.policy.overhead() < 0.011,
@@ -486,9 +518,9 @@ mod tests {
     /// Where probes that come and go are dear, windows are rarer, and the budget holds.
     #[test]
     fn what_comes_and_goes_is_paid_for() {
-        let mut few = World::new("1%", [0.0, 0.0, 0.1, 0.0]);
+        let mut few = World::new("1%", [0.0, 0.0, 0.1, 0.0, 0.0]);
         few.run(600 * SECOND);
-        let mut many = World::new("1%", [0.0, 0.0, 0.1, 0.0]);
+        let mut many = World::new("1%", [0.0, 0.0, 0.1, 0.0, 0.0]);
         many.probes = 200;
         many.run(600 * SECOND);
         assert!(many.windows < few.windows && many.windows > 10);
@@ -501,14 +533,14 @@ mod tests {
     /// An engine that puts events into streams at each step, and has captured all it will.
     #[test]
     fn captures_are_followed_while_there_are_any() {
-        let mut world = World::new("1%", [0.003, 0.0, 0.3, 0.008]);
+        let mut world = World::new("1%", [0.003, 0.0, 0.3, 0.008, 0.0]);
         world.is_capturing = true;
         world.run(60 * SECOND);
         assert!(world.policy.follows_captures());
         world.is_capturing = false;
         world.run(300 * SECOND);
         assert!(!world.policy.follows_captures());
-        assert!(!world.policy.samples_torch);
+        assert!(!world.samples(ProbeClass::Torch));
         assert!(world.policy.window() > 0.01, "{}", world.policy.window());
         assert!(world.policy.overhead() < 0.011);
         world.policy.capturing();
@@ -518,18 +550,68 @@ mod tests {
 
     #[test]
     fn what_fits_is_followed_through_captures_all_the_time() {
-        let mut world = World::new("1%", [0.001, 0.0, 0.002, 0.001]);
+        let mut world = World::new("1%", [0.001, 0.0, 0.002, 0.001, 0.0]);
         world.run(100 * SECOND);
         assert!(world.policy.is_open() && world.policy.follows_captures());
     }
 
     #[test]
     fn what_is_always_on_can_leave_nothing_for_windows() {
-        let mut world = World::new("1%", [0.02, 0.0, 0.5, 0.0]);
+        let mut world = World::new("1%", [0.02, 0.0, 0.5, 0.0, 0.0]);
         world.run(30 * SECOND);
         let windows = world.windows;
         world.run(300 * SECOND);
         assert_eq!(world.windows, windows);
         assert!(world.policy.steady_breaks());
+    }
+
+    /// A program without a caching allocator, which allocates at each step.
+    #[test]
+    fn memory_calls_that_break_the_budget_come_in_windows() {
+        let mut fits = World::new("1%", [0.001, 0.0, 0.5, 0.0, 0.007]);
+        fits.run(600 * SECOND);
+        assert!(!fits.samples(ProbeClass::Memory));
+        let mut breaks = World::new("1%", [0.001, 0.0, 0.5, 0.0, 0.1]);
+        breaks.run(600 * SECOND);
+        assert!(breaks.samples(ProbeClass::Memory) && !breaks.samples(ProbeClass::Torch));
+        assert!(breaks.windows > 3 && !breaks.policy.steady_breaks());
+        assert!(breaks.policy.overhead() < 0.011, "{breaks:?}");
+    }
+
+    #[test]
+    fn a_start_that_allocates_much_is_no_reason_to_lose_memory_from_sight() {
+        let mut world = World::new("1%", [0.0, 0.0, 0.01, 0.0, 0.2]);
+        world.run(2 * SECOND);
+        world.rates = [0.0, 0.0, 0.3, 0.0, 0.001];
+        world.run(300 * SECOND);
+        assert!(!world.samples(ProbeClass::Memory));
+        assert!(world.windows > 3);
+    }
+
+    /// Of PyTorch's reports and memory calls, those go that are too many.
+    #[test]
+    fn who_breaks_the_budget_goes() {
+        let mut graphs = World::new("1%", [0.03, 0.0, 0.1, 0.0, 0.002]);
+        graphs.run(600 * SECOND);
+        assert!(!graphs.samples(ProbeClass::Memory) && graphs.policy.steady_breaks());
+        let mut memory = World::new("1%", [0.0, 0.0005, 0.1, 0.0, 0.05]);
+        memory.run(600 * SECOND);
+        assert!(memory.samples(ProbeClass::Memory) && !memory.samples(ProbeClass::Torch));
+        let mut both = World::new("1%", [0.0, 0.05, 0.1, 0.0, 0.05]);
+        both.run(600 * SECOND);
+        assert!(both.samples(ProbeClass::Memory) && both.samples(ProbeClass::Torch));
+        for world in [memory, both] {
+            assert!(world.policy.overhead() < 0.011, "{world:?}");
+        }
+    }
+
+    #[test]
+    fn windows_come_again_soon_after_what_was_too_much() {
+        let mut world = World::new("1%", [0.03, 0.0, 0.1, 0.0, 0.0]);
+        world.run(900 * SECOND);
+        let windows = world.windows;
+        world.rates[ProbeClass::Steady as usize] = 0.001;
+        world.run(1100 * SECOND);
+        assert!(world.windows > windows + 3, "{world:?}");
     }
 }

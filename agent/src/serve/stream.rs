@@ -124,7 +124,8 @@ fn preamble(ledger: &ledger::Ledger, facts: Vec<(u32, Fact)>) -> impl Iterator<I
         .partition(|(_, fact)| matches!(fact, Fact::Settings(_)));
     // The checkpoint replaces what is known of memory, and so comes before the processes.
     let facts = settings.into_iter().chain(checkpoint);
-    let facts = facts.chain(processes).chain(names);
+    let samples: Vec<_> = ledger.samples().collect();
+    let facts = facts.chain(processes).chain(samples).chain(names);
     std::iter::once(clock_event())
         .chain(facts.map(move |(pid, fact)| fact_event(pid, pid, now, &fact)))
 }

@@ -3,13 +3,13 @@
 use std::collections::HashMap;
 
 use agent_common::{
-    ApiId, CallRecord, Counters, Header, LongCallRecord, MAX_DEPTH, MAX_VALUES, ProbeClass,
-    RecordKind, SHORT_VALUES, ThreadState,
+    ApiId, CallRecord, Counters, Header, LongCallRecord, MAX_DEPTH, MAX_VALUES, RecordKind,
+    SHORT_VALUES, ThreadState,
 };
 use aya::maps::MapError;
 use trace::{Event, Fact, Kind, fact};
 
-use super::{Vitals, clock, enrich::fact_event};
+use super::{Vitals, clock, control::Cut, enrich::fact_event};
 use crate::{programs::State, sink::Counts};
 
 /// One function's counters.
@@ -90,12 +90,12 @@ pub(super) fn counts(state: &State) -> Option<Counts> {
 }
 
 /// The last rows of a recording: calls in flight, and each function's account. With the probes
-/// off nothing changes any more, so they fit together. Return probes of launches, copies and waits
-/// were last taken off at `cut`: calls of them from before are not in flight, but lost from sight.
+/// off nothing changes any more, so they fit together. Sampled calls from before the `cut` are not in
+/// flight, but lost from sight.
 pub(super) fn rows(
     state: &State,
     totals: &[Totals],
-    cut: Option<u64>,
+    cut: Option<Cut>,
 ) -> (Vec<Event>, Vec<InFlight>) {
     let now = clock::monotonic();
     let mut rows = Vec::new();
@@ -107,11 +107,10 @@ pub(super) fn rows(
             let Some((row, call)) = pending(&thread, index, now) else {
                 continue;
             };
-            let is_hot = call
-                .api
-                .api()
-                .is_some_and(|api| api.class() == ProbeClass::Hot);
-            if is_hot && cut.is_some_and(|cut| row.timestamp < cut) {
+            let is_cut = cut.zip(call.api.api()).is_some_and(|(cut, api)| {
+                row.timestamp < cut.at && cut.windows.is_sampled(api.class() as u8)
+            });
+            if is_cut {
                 *out_of_sight.entry(call.api.0).or_default() += 1;
                 rows.push(Event {
                     kind: Kind::Abandoned,

@@ -111,6 +111,7 @@ function doubtsOf(process) {
     [process.gaps, "stretches in which calls may have been missed"],
   ];
   const doubts = counts.filter(([number]) => number > 0).map(([number, what]) => `${count(number)} ${what}`);
+  if (process.memory_sampled) doubts.unshift("its memory calls come in windows, for the sake of an overhead budget: what it holds is not known");
   if (!process.from_start) doubts.unshift("it ran before it was traced: what it held then is in no total");
   return doubts;
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use agent_common::{ApiId, Effect, ProbeClass, flags};
+use agent_common::{ApiId, Effect, Family, ProbeClass, flags};
 use rustc_hash::FxHashMap;
 use trace::{EventBatch, Fact, Kind, fact};
 
@@ -232,6 +232,8 @@ impl Collector {
                 self.complete = true;
                 self.losses.ended();
             }
+            Fact::TorchSampled => self.windows.sample(Family::Torch),
+            Fact::MemorySampled => self.windows.sample(Family::Memory),
             Fact::Window(window) => self.window(&window),
             Fact::Process(process) => {
                 if let Some(visible) = process.visible_devices {
@@ -250,7 +252,6 @@ impl Collector {
             | Fact::Clock(_)
             | Fact::Gap(_)
             | Fact::Hold { .. }
-            | Fact::TorchSampled
             | Fact::Checkpoint { .. }
             | Fact::Segment(_) => {}
         }

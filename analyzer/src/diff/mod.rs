@@ -199,11 +199,13 @@ impl Side {
         sampled.is_some_and(|sampled| sampled.has(api))
     }
 
-    /// How long calls of this function were seen, ns. PyTorch's reports begin to be sampled in the
-    /// middle of a recording, which is then for neither time.
+    /// How long calls of this function were seen, ns. PyTorch's reports and memory calls begin to be
+    /// sampled in the middle of a recording, which is then for neither time.
     fn length_of(&self, api: &Api) -> Option<u64> {
         match api.class() {
-            ProbeClass::Torch => (!self.samples(api)).then_some(self.length_ns),
+            ProbeClass::Torch | ProbeClass::Memory => {
+                (!self.samples(api)).then_some(self.length_ns)
+            }
             ProbeClass::Hot if self.samples(api) => self.windows_ns,
             ProbeClass::Hot | ProbeClass::Steady | ProbeClass::Capture => Some(self.length_ns),
         }

@@ -25,6 +25,7 @@ pub(super) fn find(figures: Figures<'_>) -> Vec<Finding> {
         incomplete(report),
         gaps(report),
         late(report),
+        memory_sampled(report),
         untraced(report),
         abandoned(report),
         left_out(report),
@@ -325,6 +326,38 @@ fn late(report: &Report) -> Option<Finding> {
             },
             "For whole figures start cudasnoop first (`record -- COMMAND`, or a sidecar that is up \
              before the program).",
+        )
+    })
+}
+
+fn memory_sampled(report: &Report) -> Option<Finding> {
+    let sampled = report.processes.iter();
+    let sampled: Vec<_> = sampled.filter(|process| process.memory_sampled).collect();
+    if sampled.is_empty() {
+        return None;
+    }
+    let evidence = sampled.iter().take(EVIDENCE).map(|process| Evidence {
+        pid: Some(process.pid),
+        ..Evidence::new("its memory calls cost more than the overhead budget")
+    });
+    Some(Finding {
+        numbers: BTreeMap::from([("processes", sampled.len().into())]),
+        evidence: evidence.collect(),
+        unknowns: vec![
+            "Who holds memory, and whether it leaks or is fragmented, from then on.".to_owned(),
+        ],
+        ..stated(
+            "memory_sampled",
+            Severity::Info,
+            match sampled.len() {
+                1 => "It is not known what 1 process holds: its memory calls came in windows."
+                    .to_owned(),
+                many => format!(
+                    "It is not known what {many} processes hold: their memory calls came in windows."
+                ),
+            },
+            "Record for a while with `--max-overhead off`, or a larger budget. A caching allocator saves \
+             the program most of these calls.",
         )
     })
 }

@@ -218,6 +218,7 @@ impl Watch {
             late_start: (!process.from_start()).then(|| LateStart {
                 unknown_frees: process.counters().unknown_frees,
             }),
+            memory_sampled: process.is_memory_sampled(),
             gaps: process.counters().gaps,
             devices: ordinals
                 .into_iter()
@@ -245,7 +246,7 @@ impl Watch {
             torch: allocator
                 .map(|allocator| torch::report(allocator, memory.as_ref(), fit, requests, now)),
             driver: device
-                .filter(|_| process.has_returns())
+                .filter(|_| process.knows_memory())
                 .map(|device| driver::report(process, ordinal, device, limits, caller)),
         }
     }

@@ -74,6 +74,9 @@ pub struct Process {
     pub ended: Option<&'static str>,
     /// What is missing because tracing began after its first CUDA call.
     pub late_start: Option<LateStart>,
+    /// Whether its memory calls came in windows, for the sake of an overhead budget: what it held is not
+    /// known.
+    pub memory_sampled: bool,
     /// Stretches in which its calls may have been missed.
     pub gaps: u64,
     /// By device.

@@ -236,6 +236,10 @@ impl Collector {
             return Vec::new();
         };
         let mut lines = self.lines.take(process.key());
+        // What it holds is not known at the end, and so not whether it came back.
+        if process.is_memory_sampled() {
+            lines.retain(|key, _| !matches!(key.whose.memory, Memory::Calls { .. }));
+        }
         for line in lines.values_mut() {
             line.series.pass(bin);
         }

@@ -322,6 +322,8 @@ impl Collector {
                     self.gaps.sample();
                 }
             }
+            Fact::TorchSampled => self.windows.sample(Family::Torch),
+            Fact::MemorySampled => self.windows.sample(Family::Memory),
             Fact::Window(window) => {
                 self.windows.add(&window);
                 self.graphs.sampled();
@@ -334,7 +336,6 @@ impl Collector {
                 self.recording.losses.ended();
             }
             Fact::Fork { .. }
-            | Fact::TorchSampled
             | Fact::Exec
             | Fact::Exit
             | Fact::Vanished

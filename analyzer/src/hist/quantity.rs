@@ -135,10 +135,8 @@ impl Quantity {
             Self::AllocationBytes
             | Self::FailedAllocationBytes
             | Self::LifetimeNs
-            | Self::LiveAgeNs
-            | Self::CallNs
-            | Self::GraphLaunchNs
-            | Self::GraphLaunchKernels => None,
+            | Self::LiveAgeNs => Some(Family::Memory),
+            Self::CallNs | Self::GraphLaunchNs | Self::GraphLaunchKernels => None,
         }
     }
 

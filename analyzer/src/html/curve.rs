@@ -231,7 +231,7 @@ impl Curves {
         for (&ordinal, device) in process.devices() {
             let allocator = ordinal.and_then(|ordinal| allocators.get(&ordinal));
             let state = State {
-                live: process.has_returns().then(|| device.live().bytes),
+                live: process.knows_memory().then(|| device.live().bytes),
                 kinds: MemoryKind::ALL.map(|kind| device.of_kind(kind).bytes),
                 torch: allocator.map(torch),
             };

@@ -28,7 +28,7 @@ pub(super) fn of_process(
     is_wanted: impl Fn(Option<i32>) -> bool,
     caller: impl Fn(u32) -> Option<String>,
 ) -> Vec<Map> {
-    if !process.has_returns() {
+    if !process.knows_memory() {
         return Vec::new();
     }
     let mut devices: BTreeSet<Option<i32>> = process.devices().keys().copied().collect();

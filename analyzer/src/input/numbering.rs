@@ -94,6 +94,7 @@ impl Numbering {
             }
             Fact::Exec
             | Fact::TorchSampled
+            | Fact::MemorySampled
             | Fact::Exit
             | Fact::Vanished
             | Fact::Module(_)

@@ -303,6 +303,7 @@ impl Collector {
             captured_frees,
             failed_allocations: failed_allocations.into(),
             unread_allocations: unread_allocations.into(),
+            memory_sampled: process.is_memory_sampled(),
             unsized_allocations,
             unknown_mappings,
             untracked: untracked.into(),
@@ -318,7 +319,7 @@ impl Collector {
         let reading = device.and_then(ledger::Device::reading);
         let bytes = |kind| device.map_or(0, |device| device.of_kind(kind).bytes);
         let at_peak = |kind: MemoryKind| device.map_or(0, |device| device.at_peak(kind));
-        let known = |value: u64| process.has_returns().then_some(value);
+        let known = |value: u64| process.knows_memory().then_some(value);
         Device {
             device: ordinal,
             uuid: uuid.cloned(),
@@ -328,8 +329,8 @@ impl Collector {
             waste_bytes: known(device.map_or(0, ledger::Device::waste_bytes)),
             peak_bytes: known(peak.bytes),
             peak_ns: (peak.bytes > 0).then_some(peak.at.timestamp),
-            by_kind: process.has_returns().then(|| Kinds::of(bytes)),
-            peak_by_kind: process.has_returns().then(|| Kinds::of(at_peak)),
+            by_kind: process.knows_memory().then(|| Kinds::of(bytes)),
+            peak_by_kind: process.knows_memory().then(|| Kinds::of(at_peak)),
             unattributed_bytes: reading.and_then(|reading| reading.unattributed()),
             unattributed_at_ns: reading.map(|reading| reading.at.timestamp),
             free_bytes: reading.map(|reading| reading.free),
@@ -413,7 +414,8 @@ fn pool(pool: &ledger::MemoryPool) -> Pool {
 fn has_memory(process: &Process, selection: &Selection) -> bool {
     // Of an unknown block, the device is not known either.
     let unknown_frees = process.unknown_frees > 0 && selection.has_all_devices();
-    !process.devices.is_empty() || unknown_frees || !process.pools.is_empty()
+    let is_told = unknown_frees || process.memory_sampled;
+    !process.devices.is_empty() || is_told || !process.pools.is_empty()
 }
 
 /// When what an event tells had happened; `None` for rows that define or sum up something.

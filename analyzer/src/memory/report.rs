@@ -100,6 +100,9 @@ pub struct Process {
     pub failed_allocations: Held,
     /// Allocations whose address or size could not be read: in no total.
     pub unread_allocations: Held,
+    /// Whether its memory calls come in windows, for the sake of an overhead budget: what it holds is
+    /// not known.
+    pub memory_sampled: bool,
     /// Memory whose size is not known: counted as 0 bytes.
     pub unsized_allocations: u64,
     /// Mappings of memory that was made before tracing began: in no total.

@@ -255,6 +255,10 @@ fn notes(process: &Process, page: &mut Page<'_>) -> io::Result<()> {
         let text = "It ran before it was traced: what it held then is in no total";
         page.paragraph(text, Tone::Alarm)?;
     }
+    if process.memory_sampled {
+        let text = "Its memory calls come in windows, for the sake of an overhead budget: what it holds is not known";
+        page.paragraph(text, Tone::Alarm)?;
+    }
     let counts = [
         (
             process.unknown_frees,

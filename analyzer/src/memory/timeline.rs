@@ -30,7 +30,7 @@ struct Line {
 impl Timeline {
     /// What is live of process `pid` at `now`, ns after the recording's start at `start`.
     pub(super) fn note(&mut self, ledger: &Ledger, pid: u32, now: u64, start: u64) {
-        let Some(process) = ledger.process(pid) else {
+        let Some(process) = ledger.process(pid).filter(|known| known.knows_memory()) else {
             return;
         };
         for (&ordinal, device) in process.devices() {

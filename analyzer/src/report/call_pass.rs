@@ -308,6 +308,8 @@ impl CallPass {
             }
             Fact::Unwritten(unwritten) => self.books.unwritten(&unwritten),
             Fact::Caller(caller) => self.host.caller(caller),
+            Fact::TorchSampled => self.windows.sample(Family::Torch),
+            Fact::MemorySampled => self.windows.sample(Family::Memory),
             Fact::Window(window) => {
                 self.windows.add(&window);
                 self.launches.sampled();
@@ -316,7 +318,6 @@ impl CallPass {
             | Fact::Vanished
             | Fact::Fork { .. }
             | Fact::Device(_)
-            | Fact::TorchSampled
             | Fact::Checkpoint { .. } => {}
         }
     }

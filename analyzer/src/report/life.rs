@@ -76,10 +76,12 @@ impl ProcessTable {
                 unknown_frees,
                 lost_frees,
                 unread_allocations,
+                memory_sampled,
             } = doubts.get(&of).copied().unwrap_or_default();
             process.unknown_frees = unknown_frees;
             process.lost_frees = lost_frees;
             process.unread_allocations = unread_allocations;
+            process.memory_sampled = memory_sampled;
         }
         processes
     }
@@ -109,6 +111,7 @@ fn unknown_process(pid: u32) -> Process {
         unknown_frees: 0,
         lost_frees: 0,
         unread_allocations: 0,
+        memory_sampled: false,
     }
 }
 

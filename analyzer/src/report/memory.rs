@@ -58,6 +58,7 @@ pub(super) struct Doubts {
     pub(super) unknown_frees: u64,
     pub(super) lost_frees: u64,
     pub(super) unread_allocations: u64,
+    pub(super) memory_sampled: bool,
 }
 
 /// What is known of memory, by process.
@@ -187,6 +188,7 @@ impl MemoryBooks {
             doubts.unknown_frees += counters.unknown_frees;
             doubts.lost_frees += process.ended().lost_free.count;
             doubts.unread_allocations += counters.unread_allocations.count;
+            doubts.memory_sampled |= process.is_memory_sampled();
             let mut ordinals: Vec<Option<i32>> = process.devices().keys().copied().collect();
             ordinals.extend(process.allocators().keys().copied().map(Some));
             ordinals.sort_unstable();
@@ -197,11 +199,11 @@ impl MemoryBooks {
                 let memory = devices
                     .entry((pid, start_time, ordinal))
                     .or_insert_with(|| unknown(pid, start_time, ordinal));
-                if process.has_returns() {
+                if process.knows_memory() {
                     memory.is_nothing_yet();
                 }
                 if let Some(device) = process.devices().get(&ordinal)
-                    && process.has_returns()
+                    && process.knows_memory()
                 {
                     memory.add(device);
                 }

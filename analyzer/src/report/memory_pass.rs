@@ -103,6 +103,7 @@ impl MemoryPass {
                 | Fact::Vanished
                 | Fact::Gap(_)
                 | Fact::TorchSampled
+                | Fact::MemorySampled
                 | Fact::Checkpoint { .. }
         );
         if concerns_memory && self.bounds.is_before_end(row.timestamp()) {

@@ -318,6 +318,9 @@ pub struct Process {
     pub lost_frees: u64,
     /// Successful allocations whose address or size could not be read; in no total.
     pub unread_allocations: u64,
+    /// Whether its memory calls came in windows at last, for the sake of an overhead budget, so that
+    /// it is not known what it holds.
+    pub memory_sampled: bool,
 }
 
 /// A call that did not return.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use agent_common::{Api, ProbeClass};
+use agent_common::{Api, Family, ProbeClass};
 use serde::Serialize;
 use trace::fact;
 
@@ -24,7 +24,7 @@ impl Sampled {
     pub(crate) fn has(&self, api: &Api) -> bool {
         match api.class() {
             ProbeClass::Steady | ProbeClass::Capture => false,
-            ProbeClass::Torch | ProbeClass::Hot => {
+            ProbeClass::Torch | ProbeClass::Hot | ProbeClass::Memory => {
                 self.families.iter().any(|name| name == api.family.name())
             }
         }
@@ -58,12 +58,17 @@ impl Windows {
         self.families.extend(families.iter().cloned());
     }
 
+    /// Calls of a family come in windows from some moment on, whether there is one after it or not.
+    pub(crate) fn sample(&mut self, family: Family) {
+        self.families.insert(family.name().to_owned());
+    }
+
     /// What was sampled, with the budget that the recorder was given; `None`: all was traced all
     /// the time.
     pub(crate) fn finish(mut self, max_overhead: Option<f64>) -> Option<Sampled> {
         if max_overhead.is_some() {
             self.families.extend(ALWAYS.map(str::to_owned));
-        } else if self.count == 0 {
+        } else if self.families.is_empty() {
             return None;
         }
         Some(Sampled {

@@ -113,7 +113,8 @@ impl Process {
                 Place::Device | Place::Imported | Place::Multicast => HostMemory::Unknown,
             };
         }
-        let may_be_missing = !self.from_start() || self.counters.gaps > 0 || block.is_some();
+        let is_known = self.from_start() && self.knows_memory();
+        let may_be_missing = !is_known || self.counters.gaps > 0 || block.is_some();
         if may_be_missing {
             HostMemory::Unknown
         } else {

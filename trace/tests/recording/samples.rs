@@ -277,6 +277,7 @@ pub(crate) fn facts() -> Vec<Fact> {
             weight: 4.5,
         }),
         Fact::TorchSampled,
+        Fact::MemorySampled,
         Fact::End,
     ];
     // A new kind must be added above, and then here.
@@ -302,6 +303,7 @@ pub(crate) fn facts() -> Vec<Fact> {
             | Fact::Unwritten(_)
             | Fact::Window(_)
             | Fact::TorchSampled
+            | Fact::MemorySampled
             | Fact::End => {}
         }
     }

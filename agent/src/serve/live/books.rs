@@ -13,10 +13,10 @@ use super::{
     calls::{CallBooks, LAYERS},
     devices,
     kernels::Kernels,
-    lanes::{Ending, Home, Lanes, may_be_sampled},
+    lanes::{Ending, Home, Lanes},
     limits::OTHER,
     memory::MemoryBooks,
-    sampled::{Sampled, Tally, Weighted, scaled},
+    sampled::{Estimates, Sampled, Tally, Weighted, scaled},
     streams::{Opened, Streams},
 };
 use crate::serve::metrics::{Metric, Samples, Text};
@@ -42,11 +42,16 @@ pub(super) struct Books {
 impl Books {
     /// `samples`: there is an overhead budget.
     pub(super) fn new(samples: bool) -> Self {
+        let estimates = if samples {
+            Estimates::Budget
+        } else {
+            Estimates::None
+        };
         Self {
-            lanes: Lanes::new(samples),
+            lanes: Lanes::new(estimates),
             memory: MemoryBooks::new(),
             streams: Streams::default(),
-            calls: CallBooks::new(samples),
+            calls: CallBooks::new(estimates),
             kernels: Kernels::default(),
             events: [0; Family::ALL.len() + 1],
             sampled: samples.then(Sampled::default),
@@ -58,6 +63,7 @@ impl Books {
     pub(super) fn begin(&mut self) {
         if let Some(tallies) = self.sampled.as_mut().map(Sampled::begin) {
             self.book_all(tallies);
+            self.estimate(Estimates::Budget);
         }
         self.lanes.end_all();
         self.kernels.forget_all();
@@ -102,9 +108,8 @@ impl Books {
             Some(_) => Ending::Error,
             None => Ending::Unknown,
         };
-        if may_be_sampled(api)
-            && let Some(sampled) = &mut self.sampled
-            && (api.family != Family::Torch || sampled.samples_torch())
+        if let Some(sampled) = &mut self.sampled
+            && sampled.has(api)
         {
             let memory = self.memory.process(event.pid);
             return sampled.add(id, api, event, ending, memory);
@@ -183,6 +188,12 @@ impl Books {
         }
     }
 
+    /// What is estimated from now on.
+    const fn estimate(&mut self, estimates: Estimates) {
+        self.lanes.estimates = estimates;
+        self.calls.estimates = estimates;
+    }
+
     /// A process goes, and with it what its calls belong to.
     fn before_end(&mut self) {
         if let Some(tallies) = self.sampled.as_mut().map(Sampled::all) {
@@ -225,6 +236,13 @@ impl Books {
                     sampled.sample_torch();
                 }
             }
+            Fact::MemorySampled => {
+                if let Some(sampled) = &mut self.sampled {
+                    sampled.sample_memory();
+                    self.memory.sample();
+                    self.estimate(Estimates::Memory);
+                }
+            }
             Fact::Module(_) | Fact::Settings(_) => self.streams.learn(event.pid, fact),
             Fact::Device(_)
             | Fact::Caller(_)
@@ -263,28 +281,26 @@ impl Books {
 
     /// The values of all series.
     pub(super) fn collect(&self, samples: &mut Samples) {
-        let samples_some = self.sampled.is_some();
+        let estimates = self.lanes.estimates;
         // Figures of windows never mix with exact ones.
-        let of = |may_be_sampled: bool, exact: Metric, estimated: Metric| {
-            if may_be_sampled && samples_some {
-                estimated
-            } else {
-                exact
-            }
+        let of = |is_estimated: bool, exact: Metric, estimated: Metric| {
+            if is_estimated { estimated } else { exact }
         };
-        let calls_of = |sampled| of(sampled, Metric::ApiCalls, Metric::ApiCallsEstimated);
+        let calls_of = |is_estimated| of(is_estimated, Metric::ApiCalls, Metric::ApiCallsEstimated);
+        let are_some = estimates.are_some();
+        let knows_memory = estimates != Estimates::Memory;
         for lane in self.lanes.iter() {
             let process = || Text::from(&lane.label);
             for (id, ending, count) in lane.calls() {
                 if let Some(api) = id.api() {
                     let labels = [api.name, api.layer.name(), ending.name()].map(Text::from);
                     let labels = std::iter::once(process()).chain(labels).collect();
-                    samples.count(calls_of(may_be_sampled(api)), labels, count);
+                    samples.count(calls_of(estimates.has(api)), labels, count);
                 }
             }
             for (direction, host, bytes) in lane.copies.iter() {
                 let labels = vec![process(), direction.into(), host.into()];
-                let metric = of(true, Metric::CopyBytes, Metric::CopyBytesEstimated);
+                let metric = of(are_some, Metric::CopyBytes, Metric::CopyBytesEstimated);
                 samples.count(metric, labels, bytes);
             }
             let mut some = |metric, count: u64| {
@@ -293,12 +309,14 @@ impl Books {
                 }
             };
             some(Metric::GraphLaunches, lane.graph_launches);
-            some(Metric::FailedAllocations, lane.failed_allocations);
-            some(Metric::RetriedAllocations, lane.retried_allocations);
+            if knows_memory {
+                some(Metric::FailedAllocations, lane.failed_allocations);
+                some(Metric::RetriedAllocations, lane.retried_allocations);
+            }
             some(Metric::TorchOutOfMemory, lane.out_of_memory);
             if lane.waited_ns > 0 {
                 let seconds = Duration::from_nanos(lane.waited_ns).as_secs_f64();
-                let metric = of(true, Metric::SyncTime, Metric::SyncTimeEstimated);
+                let metric = of(are_some, Metric::SyncTime, Metric::SyncTimeEstimated);
                 samples.number(metric, vec![process()], seconds);
             }
         }
@@ -322,14 +340,14 @@ impl Books {
         }
         for (kernel, launches) in self.kernels.series() {
             let metric = of(
-                true,
+                are_some,
                 Metric::KernelLaunches,
                 Metric::KernelLaunchesEstimated,
             );
             samples.count(metric, vec![Text::from(&kernel)], launches);
         }
         let captured = of(
-            true,
+            are_some,
             Metric::CapturedLaunches,
             Metric::CapturedLaunchesEstimated,
         );
@@ -348,6 +366,23 @@ impl Books {
         for (family, count) in families.zip(self.events) {
             samples.count(Metric::Events, vec![family.into()], count);
         }
+        for family in [
+            Family::Memory,
+            Family::Launch,
+            Family::Copy,
+            Family::Sync,
+            Family::Torch,
+        ] {
+            let is_sampled = self
+                .sampled
+                .as_ref()
+                .is_some_and(|sampled| sampled.has_family(family));
+            samples.count(
+                Metric::Sampled,
+                vec![family.name().into()],
+                is_sampled.into(),
+            );
+        }
         samples.count(Metric::Processes, vec![], self.lanes.processes());
         for (label, Home { container, pod_uid }) in self.lanes.homes() {
             let text = |id: &Option<Arc<str>>| id.as_ref().map_or_else(|| "".into(), Text::from);
@@ -364,27 +399,18 @@ impl Books {
         }
     }
 
-    /// Calls without a series of their own. Without a budget, those that might be sampled are
-    /// exact like the others.
+    /// Calls without a series of their own.
     fn collect_elsewhere(&self, samples: &mut Samples, metric: impl Fn(bool) -> Metric) {
-        let mut add = |metric, [layers, more]: [[[u64; 3]; 3]; 2]| {
-            for (layer, (calls, more)) in LAYERS.into_iter().zip(layers.into_iter().zip(more)) {
-                for (ending, (calls, more)) in
-                    Ending::ALL.into_iter().zip(calls.into_iter().zip(more))
-                {
+        for (is_estimated, layers) in [false, true].into_iter().zip(self.lanes.elsewhere) {
+            for (layer, calls) in LAYERS.into_iter().zip(layers) {
+                for (ending, calls) in Ending::ALL.into_iter().zip(calls) {
                     let labels = [OTHER, OTHER, layer.name(), ending.name()];
-                    if calls + more > 0 {
-                        samples.count(metric, labels.map(Text::from).to_vec(), calls + more);
+                    if calls > 0 {
+                        let labels = labels.map(Text::from).to_vec();
+                        samples.count(metric(is_estimated), labels, calls);
                     }
                 }
             }
-        };
-        let [always, sampled] = self.lanes.elsewhere;
-        if metric(false) == metric(true) {
-            add(metric(false), [always, sampled]);
-        } else {
-            add(metric(false), [always, <[[u64; 3]; 3]>::default()]);
-            add(metric(true), [sampled, <[[u64; 3]; 3]>::default()]);
         }
     }
 }

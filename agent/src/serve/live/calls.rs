@@ -5,8 +5,8 @@ use rustc_hash::FxHashMap;
 
 use super::{
     histogram::{DURATION, Histogram},
-    lanes::may_be_sampled,
     limits::{Budget, ERRORS, OTHER, TIMED},
+    sampled::Estimates,
 };
 
 pub(super) type Durations = Histogram<{ DURATION.len() }>;
@@ -14,11 +14,11 @@ pub(super) type Durations = Histogram<{ DURATION.len() }>;
 /// Durations and errors of calls.
 #[derive(Debug)]
 pub(super) struct CallBooks {
-    /// There is an overhead budget: what may be sampled is counted apart.
-    samples: bool,
+    /// What is estimated, and counted apart.
+    pub(super) estimates: Estimates,
     durations: Vec<Timed>,
     timed: Budget,
-    /// Of functions without durations of their own, those that may be sampled apart, by layer.
+    /// Of functions without durations of their own, those that are estimated apart, by layer.
     others: [[Durations; 3]; 2],
     /// By function and code.
     errors: FxHashMap<(u16, i32), u64>,
@@ -35,10 +35,9 @@ enum Timed {
 }
 
 impl CallBooks {
-    /// `samples`: what may be sampled is counted apart.
-    pub(super) fn new(samples: bool) -> Self {
+    pub(super) fn new(estimates: Estimates) -> Self {
         Self {
-            samples,
+            estimates,
             durations: vec![Timed::None; APIS.len()],
             timed: Budget::new(TIMED),
             others: [const { [const { Histogram::new(&DURATION) }; 3] }; 2],
@@ -75,7 +74,7 @@ impl CallBooks {
         match durations {
             Timed::Own(durations) => Some(durations),
             Timed::None | Timed::Elsewhere => {
-                let others = &mut self.others[usize::from(self.samples && may_be_sampled(api))];
+                let others = &mut self.others[usize::from(self.estimates.has(api))];
                 Some(&mut others[api.layer as usize])
             }
         }
@@ -88,30 +87,32 @@ impl CallBooks {
         } else if self.failed.claim() {
             self.errors.insert(key, more);
         } else {
-            let others = &mut self.other_errors[usize::from(self.samples && may_be_sampled(api))];
+            let others = &mut self.other_errors[usize::from(self.estimates.has(api))];
             others[api.layer as usize] += more;
         }
     }
 
-    /// Function, library, whether it may be sampled, durations.
+    /// Function, library, whether it is estimated, durations.
     pub(super) fn durations(
         &self,
     ) -> impl Iterator<Item = (&'static str, Layer, bool, &Durations)> {
         let own = APIS.iter().zip(&self.durations);
         let own = own.filter_map(|(api, timed)| match timed {
-            Timed::Own(durations) => Some((api.name, api.layer, may_be_sampled(api), &**durations)),
+            Timed::Own(durations) => {
+                Some((api.name, api.layer, self.estimates.has(api), &**durations))
+            }
             Timed::None | Timed::Elsewhere => None,
         });
         let refused = self.timed.refused > 0;
         let others = [false, true].into_iter().zip(&self.others);
-        let others = others.flat_map(|(sampled, others)| {
+        let others = others.flat_map(|(estimated, others)| {
             let layers = LAYERS.into_iter().zip(others);
-            layers.map(move |(layer, durations)| (OTHER, layer, sampled, durations))
+            layers.map(move |(layer, durations)| (OTHER, layer, estimated, durations))
         });
         own.chain(others.filter(move |(_, _, _, durations)| refused && !durations.is_empty()))
     }
 
-    /// Function, library, whether it may be sampled, code, count; no code for the others.
+    /// Function, library, whether it is estimated, code, count; no code for the others.
     pub(super) fn errors(
         &self,
     ) -> impl Iterator<Item = (&'static str, Layer, bool, Option<i32>, u64)> {
@@ -120,15 +121,15 @@ impl CallBooks {
             Some((
                 api.name,
                 api.layer,
-                may_be_sampled(api),
+                self.estimates.has(api),
                 Some(*code),
                 *count,
             ))
         });
         let others = [false, true].into_iter().zip(self.other_errors);
-        let others = others.flat_map(|(sampled, counts)| {
+        let others = others.flat_map(|(estimated, counts)| {
             let layers = LAYERS.into_iter().zip(counts);
-            layers.map(move |(layer, count)| (OTHER, layer, sampled, None, count))
+            layers.map(move |(layer, count)| (OTHER, layer, estimated, None, count))
         });
         own.chain(others.filter(|(_, _, _, _, count)| *count > 0))
     }

@@ -67,7 +67,7 @@ pub(super) fn collect(memory: &MemoryBooks, lanes: &Lanes, samples: &mut Samples
             }
             let bytes = places.entry(place).or_default();
             if let Some(device) = process.devices().get(&ordinal)
-                && process.has_returns()
+                && process.knows_memory()
             {
                 bytes.add(device);
             }

@@ -9,13 +9,14 @@ use std::{
     time::{Duration, Instant},
 };
 
-use agent_common::{APIS, Api, ApiId, ProbeClass};
+use agent_common::{APIS, Api, ApiId};
 use rustc_hash::FxHashMap;
 use trace::fact;
 
 use super::{
     copies::Copies,
     limits::{Budget, CALLS, OTHER, PROCESSES, TITLE, UNKNOWN, label},
+    sampled::Estimates,
 };
 
 /// Most processes whose titles are kept; the rest count as other.
@@ -42,14 +43,6 @@ impl Ending {
             Self::Error => "error",
             Self::Unknown => UNKNOWN,
         }
-    }
-}
-
-/// Whether calls are those that an overhead budget has traced in windows.
-pub(super) fn may_be_sampled(api: &Api) -> bool {
-    match api.class() {
-        ProbeClass::Torch | ProbeClass::Hot => true,
-        ProbeClass::Steady | ProbeClass::Capture => false,
     }
 }
 
@@ -135,15 +128,15 @@ pub(super) struct Home {
 /// All labels.
 #[derive(Debug)]
 pub(super) struct Lanes {
-    /// There is an overhead budget: what may be sampled is counted apart.
-    samples: bool,
+    /// What is estimated, and counted apart.
+    pub(super) estimates: Estimates,
     /// The first is that of all processes without one of their own.
     all: Vec<Lane>,
     processes: FxHashMap<u32, Known>,
     /// The last process that was asked for.
     last: (u32, usize),
     budget: Budget,
-    /// Calls without a series, those that may be sampled apart, by layer and [`Ending`].
+    /// Calls without a series, those that are estimated apart, by layer and [`Ending`].
     pub(super) elsewhere: [[[u64; 3]; 3]; 2],
     /// Processes that found no label.
     pub(super) unlabelled: u64,
@@ -160,11 +153,10 @@ pub(in crate::serve) struct Titled {
 }
 
 impl Lanes {
-    /// `samples`: what may be sampled is counted apart.
-    pub(super) fn new(samples: bool) -> Self {
+    pub(super) fn new(estimates: Estimates) -> Self {
         let other: Arc<str> = OTHER.into();
         Self {
-            samples,
+            estimates,
             all: vec![Lane::new(Arc::clone(&other), other)],
             processes: FxHashMap::default(),
             last: (0, OTHERS),
@@ -195,7 +187,7 @@ impl Lanes {
     pub(super) fn call(&mut self, pid: u32, id: ApiId, api: &Api, ending: Ending, more: u64) {
         let lane = self.index(pid);
         let ending = ending as usize;
-        let elsewhere = &mut self.elsewhere[usize::from(self.samples && may_be_sampled(api))];
+        let elsewhere = &mut self.elsewhere[usize::from(self.estimates.has(api))];
         let elsewhere = &mut elsewhere[api.layer as usize][ending];
         let Some(calls) = self.all[lane].calls.get_mut(usize::from(id.0)) else {
             return;
@@ -416,7 +408,7 @@ mod tests {
 
     #[test]
     fn equal_titles_are_numbered() {
-        let mut lanes = Lanes::new(false);
+        let mut lanes = Lanes::new(Estimates::None);
         for pid in 1..=3 {
             introduce(&mut lanes, pid, "python3");
             call(&mut lanes, pid);
@@ -429,7 +421,7 @@ mod tests {
 
     #[test]
     fn a_label_is_taken_over_and_its_counts_go_on() {
-        let mut lanes = Lanes::new(false);
+        let mut lanes = Lanes::new(Estimates::None);
         introduce(&mut lanes, 1, "worker");
         call(&mut lanes, 1);
         lanes.end(1);
@@ -441,7 +433,7 @@ mod tests {
 
     #[test]
     fn a_title_that_changes_changes_the_label() {
-        let mut lanes = Lanes::new(false);
+        let mut lanes = Lanes::new(Estimates::None);
         introduce(&mut lanes, 1, "python3");
         call(&mut lanes, 1);
         introduce(&mut lanes, 1, "VLLM::Worker_TP0");
@@ -453,7 +445,7 @@ mod tests {
 
     #[test]
     fn children_are_at_home_where_their_parent_is() {
-        let mut lanes = Lanes::new(false);
+        let mut lanes = Lanes::new(Estimates::None);
         introduce(&mut lanes, 1, "server");
         call(&mut lanes, 1);
         assert_eq!(lanes.homes().count(), 0);
@@ -478,7 +470,7 @@ mod tests {
 
     #[test]
     fn a_process_that_calls_itself_other_is_told_from_the_others() {
-        let mut lanes = Lanes::new(false);
+        let mut lanes = Lanes::new(Estimates::None);
         introduce(&mut lanes, 1, "other");
         call(&mut lanes, 1);
         assert_eq!(counted(&lanes, "other#2"), Some(1));
@@ -487,7 +479,7 @@ mod tests {
 
     #[test]
     fn labels_run_out_and_calls_still_count() {
-        let mut lanes = Lanes::new(false);
+        let mut lanes = Lanes::new(Estimates::None);
         for pid in 1..=100 {
             introduce(&mut lanes, pid, &format!("title {pid}\n\"\\"));
             call(&mut lanes, pid);

@@ -21,6 +21,8 @@ pub(super) struct MemoryBooks {
     lifetimes: [Histogram<{ LIFETIME.len() }>; MemoryKind::ALL.len()],
     /// The size of a thread's last allocation, where that failed.
     failed: FxHashMap<(u32, u32), u64>,
+    /// Memory calls come in windows: of allocations, too few are seen.
+    is_sampled: bool,
 }
 
 /// What became of an allocation.
@@ -39,6 +41,7 @@ impl MemoryBooks {
             sizes: [const { Histogram::new(&SIZE) }; MemoryKind::ALL.len()],
             lifetimes: [const { Histogram::new(&LIFETIME) }; MemoryKind::ALL.len()],
             failed: FxHashMap::default(),
+            is_sampled: false,
         }
     }
 
@@ -46,6 +49,13 @@ impl MemoryBooks {
     pub(super) fn begin(&mut self) {
         self.collector = Collector::live();
         self.failed.clear();
+        self.is_sampled = false;
+    }
+
+    /// Memory calls come in windows from now on.
+    pub(super) fn sample(&mut self) {
+        self.failed.clear();
+        self.is_sampled = true;
     }
 
     pub(super) fn process(&self, pid: u32) -> Option<&Process> {
@@ -54,6 +64,10 @@ impl MemoryBooks {
 
     /// Takes in an event that concerns memory.
     pub(super) fn apply(&mut self, api: &Api, event: &Event) -> Allocation {
+        if self.is_sampled {
+            self.collector.push(event);
+            return Allocation::default();
+        }
         let succeeded = event.kind == Kind::Call && event.result == Some(0);
         if succeeded && gives_back(api.effect) {
             self.freed(event);
@@ -116,17 +130,20 @@ impl MemoryBooks {
         self.failed.retain(|(of, _), _| *of != pid);
     }
 
-    /// Sizes of allocations, bytes, by kind.
+    /// Sizes of allocations, bytes, by kind: those that were seen before memory calls came in windows
+    /// are not told any more.
     pub(super) fn sizes(&self) -> impl Iterator<Item = (MemoryKind, Distribution)> {
         let sizes = self.sizes.iter().map(|sizes| sizes.distribution(1.0));
-        MemoryKind::ALL.into_iter().zip(sizes)
+        let sizes = MemoryKind::ALL.into_iter().zip(sizes);
+        sizes.filter(|_| !self.is_sampled)
     }
 
-    /// Lifetimes of blocks, seconds, by kind.
+    /// Lifetimes of blocks, seconds, by kind; likewise.
     pub(super) fn lifetimes(&self) -> impl Iterator<Item = (MemoryKind, Distribution)> {
         let lifetimes = self.lifetimes.iter();
         let lifetimes = lifetimes.map(|lifetimes| lifetimes.distribution(1e9));
-        MemoryKind::ALL.into_iter().zip(lifetimes)
+        let lifetimes = MemoryKind::ALL.into_iter().zip(lifetimes);
+        lifetimes.filter(|_| !self.is_sampled)
     }
 }
 

@@ -1,11 +1,40 @@
 //! Calls that are traced in windows: what they stand for is known when their window is over.
 
-use agent_common::{Api, ApiId, Effect, flags};
+use agent_common::{Api, ApiId, Effect, Family, ProbeClass, flags};
 use ledger::Process;
 use rustc_hash::FxHashMap;
 use trace::{Event, Kind, fact};
 
 use super::{calls::Durations, copies::Copies, histogram::DURATION, lanes::Ending};
+
+/// Of which calls figures are estimates, with names of their own. A function's count keeps one name:
+/// it goes on under the other one when its calls begin to come in windows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Estimates {
+    /// Of none: there is no overhead budget.
+    None,
+    /// Of all that a budget may have traced in windows, whether it does or not; memory calls aside.
+    Budget,
+    /// And of memory calls.
+    Memory,
+}
+
+impl Estimates {
+    /// Whether there is a budget.
+    pub(super) fn are_some(self) -> bool {
+        self != Self::None
+    }
+
+    /// Whether those of this function are.
+    #[inline]
+    pub(super) fn has(self, api: &Api) -> bool {
+        match api.class() {
+            ProbeClass::Torch | ProbeClass::Hot => self.are_some(),
+            ProbeClass::Memory => self == Self::Memory,
+            ProbeClass::Steady | ProbeClass::Capture => false,
+        }
+    }
+}
 
 /// Calls of a window.
 #[derive(Debug, Default)]
@@ -74,7 +103,9 @@ pub(super) struct Sampled {
     /// The last window that was told of: its end, and its weight.
     last: Option<(u64, f64)>,
     /// PyTorch's reports come in windows.
-    samples_torch: bool,
+    torch: bool,
+    /// Memory calls do.
+    memory: bool,
 }
 
 impl Sampled {
@@ -98,11 +129,33 @@ impl Sampled {
 
     /// PyTorch's reports come in windows from now on.
     pub(super) const fn sample_torch(&mut self) {
-        self.samples_torch = true;
+        self.torch = true;
     }
 
-    pub(super) const fn samples_torch(&self) -> bool {
-        self.samples_torch
+    /// Memory calls do.
+    pub(super) const fn sample_memory(&mut self) {
+        self.memory = true;
+    }
+
+    /// Whether calls of this function come in windows.
+    #[inline]
+    pub(super) const fn has(&self, api: &Api) -> bool {
+        match api.class() {
+            ProbeClass::Hot => true,
+            ProbeClass::Torch => self.torch,
+            ProbeClass::Memory => self.memory,
+            ProbeClass::Steady | ProbeClass::Capture => false,
+        }
+    }
+
+    /// Whether calls of this family come in windows.
+    pub(super) const fn has_family(&self, family: Family) -> bool {
+        match family {
+            Family::Launch | Family::Copy | Family::Sync => true,
+            Family::Torch => self.torch,
+            Family::Memory => self.memory,
+            Family::Graph | Family::Module | Family::Device => false,
+        }
     }
 
     /// A window is over.

@@ -171,6 +171,8 @@ metrics! {
     Overhead: Gauge "overhead" Ratio [];
     /// The share of the last minute in which launches, copies and waits were traced
     Window: Gauge "window" Ratio [];
+    /// Whether calls of a family come in windows; for `memory`, what is held is not known then
+    Sampled: Gauge "sampled" None ["family"];
     /// What one probe costs a call, measured at the start
     ProbeCost: Gauge "probe_cost" Seconds ["probe"];
     /// Processes that are traced

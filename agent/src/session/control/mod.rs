@@ -29,7 +29,7 @@ use hold::Held;
 pub(super) use hold::release;
 use thiserror::Error;
 use trace::{Fact, fact};
-pub(super) use windows::Budget;
+pub(super) use windows::{Budget, Cut};
 
 use super::{
     Options, ProbeStatus, SessionError, Target, clock, drain::Inbox, enrich::fact_event, priority,
@@ -121,7 +121,7 @@ pub(super) struct Report {
     /// A process was probed at entries alone.
     pub(super) entries_only: bool,
     /// When return probes of launches, copies and waits were last taken off.
-    pub(super) cut: Option<u64>,
+    pub(super) cut: Option<Cut>,
 }
 
 /// How long changes of what a process maps are gathered before it is looked at, where none of
@@ -454,7 +454,7 @@ impl Controller {
 
     fn announce(&self, pid: u32, facts: fact::Process) {
         self.fact(pid, pid, &Fact::Process(facts));
-        self.tell_of_torch(pid);
+        self.tell_of_samples(pid);
     }
 
     fn fact(&self, pid: u32, tid: u32, fact: &Fact) {

@@ -37,7 +37,6 @@ pub(in crate::session) struct Budget {
     known_until: u64,
     /// When return probes were last taken off: calls from before cannot be seen to return.
     cut: Option<u64>,
-    samples_torch: bool,
     warned: bool,
     looked: Instant,
 }
@@ -62,11 +61,10 @@ impl Budget {
             opened: now,
             known_until: now,
             cut: None,
-            samples_torch: false,
             warned: false,
             looked: Instant::now(),
         };
-        budget.set(budget.windows.with(ProbeClass::Hot, false));
+        budget.set(budget.windows.sampling(ProbeClass::Hot));
         budget
     }
 
@@ -78,19 +76,15 @@ impl Budget {
     }
 
     /// What windows are for.
-    fn sampled(&self) -> &'static [ProbeClass] {
-        if self.samples_torch {
-            &[ProbeClass::Torch, ProbeClass::Hot]
-        } else {
-            &[ProbeClass::Hot]
-        }
+    fn sampled(&self) -> Vec<ProbeClass> {
+        self.policy.samples().collect()
     }
 
     /// Whether probes of a class belong on what is attached now.
     fn is_on(&self, class: ProbeClass) -> bool {
         match class {
             ProbeClass::Capture => self.policy.follows_captures(),
-            ProbeClass::Steady | ProbeClass::Torch | ProbeClass::Hot => {
+            ProbeClass::Steady | ProbeClass::Torch | ProbeClass::Hot | ProbeClass::Memory => {
                 self.policy.is_open() || !self.sampled().contains(&class)
             }
         }
@@ -131,7 +125,7 @@ impl Budget {
     /// The window, or the stretch of it, that ends now: the fact that tells of it.
     fn told(&mut self, until: u64) -> Fact {
         let since = self.opened;
-        let families = self.sampled().iter().flat_map(|class| families(*class));
+        let families = self.policy.samples().flat_map(families);
         let window = fact::Window {
             since,
             until,
@@ -141,6 +135,24 @@ impl Budget {
         self.known_until = until;
         self.opened = until;
         Fact::Window(window)
+    }
+}
+
+/// Return probes of sampled calls were taken off: those from before are lost from sight.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::session) struct Cut {
+    /// When, ns.
+    pub(in crate::session) at: u64,
+    /// Says which are sampled.
+    pub(in crate::session) windows: Windows,
+}
+
+/// The fact that tells of a process what nobody knows once a class comes in windows.
+const fn loss_of(class: ProbeClass) -> Option<Fact> {
+    match class {
+        ProbeClass::Torch => Some(Fact::TorchSampled),
+        ProbeClass::Memory => Some(Fact::MemorySampled),
+        ProbeClass::Steady | ProbeClass::Hot | ProbeClass::Capture => None,
     }
 }
 
@@ -158,6 +170,7 @@ fn weight(known_until: u64, since: u64, until: u64) -> f64 {
 fn families(class: ProbeClass) -> &'static [Family] {
     match class {
         ProbeClass::Steady | ProbeClass::Capture => &[],
+        ProbeClass::Memory => &[Family::Memory],
         ProbeClass::Torch => &[Family::Torch],
         ProbeClass::Hot => &[Family::Launch, Family::Copy, Family::Sync],
     }
@@ -184,7 +197,7 @@ impl Controller {
             Some(Move::Open) => self.open_window(),
             Some(Move::Close) => self.close_window(),
             Some(Move::Tell) => self.tell_window(),
-            Some(Move::SampleTorch) => self.sample_torch(),
+            Some(Move::Sample(class)) => self.sample(class),
             Some(Move::LeaveCaptures) => self.leave_captures(),
             None => {}
         }
@@ -194,8 +207,8 @@ impl Controller {
             if budget.policy.steady_breaks() && !budget.warned {
                 budget.warned = true;
                 tracing::warn!(
-                    "memory, device and graph calls alone cost more than --max-overhead {}%: they \
-                     stay traced, and nothing is left for launches, copies and waits",
+                    "device and graph calls alone cost more than --max-overhead {}%: they stay \
+                     traced, and nothing is left for launches, copies and waits",
                     budget.share.ratio() * 100.0
                 );
             }
@@ -205,13 +218,13 @@ impl Controller {
     fn open_window(&mut self) {
         let Some(budget) = &self.budget else { return };
         let (classes, uses) = (budget.sampled(), budget.uses.clone());
-        let switched = self.attach_classes(classes, |api| uses.looks_at(api));
+        let switched = self.attach_classes(&classes, |api| uses.looks_at(api));
         if let Some(budget) = &mut self.budget {
             budget.switched = switched;
             budget.charge();
             let mut windows = budget.windows;
             for class in classes {
-                windows = windows.with(*class, true);
+                windows = windows.with(class, true);
             }
             budget.set(windows);
             budget.opened = clock::monotonic();
@@ -231,7 +244,7 @@ impl Controller {
         };
         let classes = budget.sampled();
         let mut windows = budget.windows;
-        for class in classes {
+        for class in &classes {
             windows = windows.with(*class, false);
         }
         budget.set(windows);
@@ -242,7 +255,7 @@ impl Controller {
         budget.note_uses();
         let fact = budget.told(until);
         self.fact(0, 0, &fact);
-        self.take_off(classes);
+        self.take_off(&classes);
     }
 
     /// Links of these classes, off.
@@ -307,7 +320,7 @@ impl Controller {
             // It stays open: what is not in use may be from now on.
             let (classes, uses) = (budget.sampled(), budget.uses.clone());
             budget.uses.widen();
-            let switched = self.attach_classes(classes, |api| !uses.looks_at(api));
+            let switched = self.attach_classes(&classes, |api| !uses.looks_at(api));
             if let Some(budget) = &mut self.budget {
                 budget.switched += switched;
             }
@@ -321,34 +334,45 @@ impl Controller {
         }
     }
 
-    /// From now on PyTorch's reports come in windows, too: its blocks cannot be followed.
-    fn sample_torch(&mut self) {
+    /// From now on a class comes in windows that was always on: what it kept the books of is not
+    /// known any more.
+    fn sample(&mut self, class: ProbeClass) {
         let Some(budget) = &mut self.budget else {
             return;
         };
-        tracing::warn!(
-            "PyTorch's reports alone cost more than --max-overhead {}%: from now on they are \
-             sampled, and its blocks are not known",
-            budget.share.ratio() * 100.0
-        );
-        budget.samples_torch = true;
-        budget.uses.widen_next(budget.policy.is_open());
-        budget.policy.sample_torch();
-        budget.set(budget.windows.with(ProbeClass::Torch, false));
-        for pid in self.processes.keys() {
-            self.fact(*pid, *pid, &Fact::TorchSampled);
+        let percent = budget.share.ratio() * 100.0;
+        match class {
+            ProbeClass::Torch => tracing::warn!(
+                "PyTorch's reports alone cost more than --max-overhead {percent}%: from now on they \
+                 are sampled, and its blocks are not known"
+            ),
+            ProbeClass::Memory => tracing::warn!(
+                "memory calls alone cost more than --max-overhead {percent}%: from now on they are \
+                 sampled, and who holds memory is not known. With --max-overhead off it is"
+            ),
+            ProbeClass::Steady | ProbeClass::Hot | ProbeClass::Capture => {}
         }
-        self.take_off(&[ProbeClass::Torch]);
+        budget.policy.sample(class);
+        budget.uses.widen_next(budget.policy.is_open());
+        budget.set(budget.windows.sampling(class));
+        // Its calls have been counted until now: the next window does not stand for them.
+        budget.known_until = clock::monotonic();
+        if let Some(fact) = loss_of(class) {
+            for pid in self.processes.keys() {
+                self.fact(*pid, *pid, &fact);
+            }
+        }
+        self.take_off(&[class]);
     }
 
-    /// Tells of a process that PyTorch's reports come in windows, if they do.
-    pub(super) fn tell_of_torch(&self, pid: u32) {
-        if self
+    /// Tells of a process what is not known of it, since its calls come in windows.
+    pub(super) fn tell_of_samples(&self, pid: u32) {
+        let sampled = self
             .budget
-            .as_ref()
-            .is_some_and(|budget| budget.samples_torch)
-        {
-            self.fact(pid, pid, &Fact::TorchSampled);
+            .iter()
+            .flat_map(|budget| budget.policy.samples());
+        for fact in sampled.filter_map(loss_of) {
+            self.fact(pid, pid, &fact);
         }
     }
 
@@ -359,9 +383,13 @@ impl Controller {
         }
     }
 
-    /// Since when calls cannot be seen to return that are sampled.
-    pub(super) fn cut(&self) -> Option<u64> {
-        self.budget.as_ref()?.cut
+    /// Since when calls cannot be seen to return that are sampled, and what is.
+    pub(super) fn cut(&self) -> Option<Cut> {
+        let budget = self.budget.as_ref()?;
+        Some(Cut {
+            at: budget.cut?,
+            windows: budget.windows,
+        })
     }
 
     /// The libraries that have probes, each with a process; one is enough for links on all.

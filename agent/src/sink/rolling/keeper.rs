@@ -320,6 +320,12 @@ impl Working {
         rows.extend(self.keeper.standing.events());
         let checkpoint = self.keeper.ledger.checkpoint();
         rows.extend(checkpoint.iter().map(|fact| row(now, fact)));
+        let samples = self.keeper.ledger.samples();
+        rows.extend(samples.map(|(pid, fact)| Event {
+            pid,
+            tid: pid,
+            ..row(now, &fact)
+        }));
         self.batches = Batches::starting_at(self.keeper.next_seq);
         self.keeper.next_seq += rows.len() as u64;
         let mut header: Vec<Batch> = rows

@@ -161,6 +161,7 @@ impl Standing {
             | Fact::Unwritten(_)
             | Fact::Window(_)
             | Fact::TorchSampled
+            | Fact::MemorySampled
             | Fact::End => {}
         }
     }

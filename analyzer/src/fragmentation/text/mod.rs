@@ -65,6 +65,11 @@ fn process_section(process: &Process, page: &mut Page) -> io::Result<()> {
     };
     page.heading(&format!("Process {} {name}", process.pid))?;
     page.paragraph(2, &format!("What it held {when}"))?;
+    if process.memory_sampled {
+        let text =
+            "Its memory calls came in windows, for the sake of an overhead budget: it is not known";
+        page.alarm(2, text)?;
+    }
     if let Some(late) = process.late_start {
         page.alarm(
             2,

@@ -3,11 +3,12 @@
 use std::{fs, thread, time::Duration};
 
 use agent_common::{ApiId, flags};
-use e2e::{events, facts, workload_command};
+use e2e::{events, facts, report, workload_command};
 use nix::{
     sys::signal::Signal,
     unistd::{SysconfVar, sysconf},
 };
+use serde_json::{Value, json};
 use trace::{Event, Fact, Kind};
 
 use crate::{
@@ -292,4 +293,76 @@ fn reports_of_pytorch_that_break_the_budget_are_sampled() {
     step.go();
     step.end();
     sidecar.ends();
+}
+
+/// Memory calls that break the budget by themselves come in windows: what the program holds is not
+/// claimed any more, neither as bytes nor as 0, and the calls are estimated under one name alone.
+#[test]
+fn memory_calls_that_break_the_budget_are_sampled() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let rolling = folder.path().to_str().expect("UTF-8");
+    let mut command = workload_command("storm");
+    command.args(["--kind", "malloc", "--calls", "1000"]);
+    command.args(["--rate", "3000", "--seconds", "8"]);
+    let mut step = Step::start(command, "call,exit");
+    let options = [
+        "--max-overhead",
+        "0.1%",
+        "--rolling",
+        rolling,
+        "--disk",
+        "64MiB",
+    ];
+    let sidecar = Sidecar::start(&[&options[..], &["-p", &step.pid()]].concat());
+    sidecar.is_traced(&step.pid());
+    step.go();
+    sidecar.says("memory calls alone cost more than --max-overhead 0.1%");
+    let made = number(&step.report()["calls"]["cudaMalloc"]);
+    let series = sidecar.metrics(Format::OpenMetrics);
+    assert!((series.sum("cudasnoop_sampled", &[("family", "memory")]) - 1.0).abs() < 0.1);
+    let mallocs = [("api", "cudaMalloc")];
+    assert_eq!(series.count("cudasnoop_api_calls_total", &mallocs), 0);
+    // There is no window for most of a minute: its budget is spent.
+    let known = series.sum(LAUNCHES, &mallocs);
+    assert!(known > 0.0 && known < made, "{known} of {made}");
+    for gone in [
+        "cudasnoop_memory_live_bytes",
+        "cudasnoop_memory_held_bytes",
+        "cudasnoop_memory_peak_bytes",
+        "cudasnoop_memory_allocation_size_bytes_count",
+        "cudasnoop_memory_lifetime_seconds_count",
+    ] {
+        assert_eq!(series.count(gone, &[]), 0, "{gone}");
+    }
+    let (status, memory) = sidecar::request("GET", sidecar.admin, "/api/v1/memory", "");
+    assert_eq!(status, 200);
+    let memory: Value = serde_json::from_slice(&memory).expect("JSON");
+    let process = &memory["processes"][0];
+    assert_eq!(process["memory_sampled"], true, "{memory}");
+    assert_eq!(process["devices"], json!([]), "{memory}");
+    step.go();
+    step.end();
+    sidecar.ends();
+
+    let report = report(folder.path());
+    assert_eq!(report["processes"][0]["memory_sampled"], true);
+    let memory = report["memory"].as_array().expect("rows");
+    assert!(
+        memory.iter().all(|row| row["live_bytes"].is_null()),
+        "{memory:?}"
+    );
+    let sampled = report["recording"]["sampled"]["families"].as_array();
+    assert!(
+        sampled
+            .expect("families")
+            .iter()
+            .any(|family| family == "memory")
+    );
+    let findings = report["findings"].as_array().expect("findings");
+    assert!(
+        findings.iter().any(|finding| finding["id"]
+            .as_str()
+            .is_some_and(|id| id.starts_with("recording.memory_sampled"))),
+        "{findings:?}"
+    );
 }
