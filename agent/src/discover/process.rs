@@ -131,6 +131,16 @@ impl Process {
         Ok(Self { pid, task })
     }
 
+    /// Whether the process has ended, or is just about to: while it does, it has given its memory back,
+    /// and so maps nothing, and is still shown as running.
+    pub fn has_ended(pid: u32) -> bool {
+        let is_leaving = |process: &Self| {
+            let executable = process.executable();
+            matches!(executable, Err(ProcessError::NoSuchProcess { .. }))
+        };
+        Self::open(pid).as_ref().map_or(true, is_leaving)
+    }
+
     /// Its id in this pid namespace.
     pub const fn pid(&self) -> u32 {
         self.pid
@@ -429,6 +439,24 @@ mod tests {
         let stat = Stat::parse(stat).expect("parses");
         assert_eq!(stat.start_time, 152_173);
         assert_eq!(stat.layout, [26, 27, 28, 45, 46, 47, 48, 49, 50, 51]);
+    }
+
+    #[test]
+    fn who_has_ended_is_told_from_who_lives() {
+        assert!(!Process::has_ended(std::process::id()));
+        let mut child = std::process::Command::new("sleep")
+            .arg("60")
+            .spawn()
+            .expect("starts");
+        assert!(!Process::has_ended(child.id()));
+        child.kill().expect("killed");
+        let waits = std::time::Instant::now();
+        // Nobody has collected it: it stays a zombie.
+        while !Process::has_ended(child.id()) {
+            assert!(waits.elapsed().as_secs() < 10, "it has ended");
+        }
+        child.wait().expect("collected");
+        assert!(Process::has_ended(child.id()));
     }
 
     #[test]

@@ -19,7 +19,7 @@ impl Controller {
                 }
             }
             // It has ended meanwhile: children that do little live for less than that takes.
-            Err(error) if Process::open(pid).is_err() => tracing::debug!("process {pid}: {error}"),
+            Err(error) if Process::has_ended(pid) => tracing::debug!("process {pid}: {error}"),
             Err(error) => tracing::warn!("process {pid}: {error}"),
         }
     }

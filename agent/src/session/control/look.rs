@@ -11,7 +11,7 @@ impl Controller {
         self.gathering.remove(&pid);
         match self.look(pid, Some(timestamp)) {
             Ok(_) => {}
-            Err(error) if Process::open(pid).is_err() => tracing::debug!("process {pid}: {error}"),
+            Err(error) if Process::has_ended(pid) => tracing::debug!("process {pid}: {error}"),
             Err(error) => tracing::warn!("process {pid}: {error}"),
         }
     }

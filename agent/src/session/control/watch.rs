@@ -19,7 +19,7 @@ impl Controller {
                 self.watch(linker, Scope::All, None);
             }
             Ok(None) => tracing::debug!("{} has no dynamic linker", executable.display()),
-            Err(error) => self.unwatched(0, &error.to_string()),
+            Err(error) => self.unwatched(None, &error.to_string()),
         }
     }
 
@@ -29,11 +29,7 @@ impl Controller {
         match Linker::of_process(process) {
             Ok(Some(linker)) => return self.watch(linker, self.scope(pid), Some(pid)),
             Ok(None) => tracing::debug!("process {pid} has no dynamic linker"),
-            // It has ended: there is nothing left to watch.
-            Err(error) if Process::open(pid).is_err() => {
-                tracing::debug!("process {pid} is not watched: {error}");
-            }
-            Err(error) => self.unwatched(pid, &error.to_string()),
+            Err(error) => self.unwatched(Some(pid), &error.to_string()),
         }
         false
     }
@@ -56,7 +52,7 @@ impl Controller {
         }
         let Some(distance) = linker.r_debug.filter(|_| self.programs.watches_linker) else {
             let why = "its list of objects cannot be read, or the kernel lacks bpf_loop (5.17)";
-            self.unwatched(pid.unwrap_or(0), why);
+            self.unwatched(pid, why);
             return false;
         };
         // The linker's site tells its program where the list of objects is; it counts nothing.
@@ -81,16 +77,19 @@ impl Controller {
             (Ok(links), _, _) => {
                 self.shared_linkers.insert(identity, (linker, links));
             }
-            (Err(error), _, Some(pid)) if Process::open(pid).is_err() => {
-                tracing::debug!("process {pid} is not watched: {error}");
-            }
-            (Err(error), _, _) => self.unwatched(pid.unwrap_or(0), &error.to_string()),
+            (Err(error), _, _) => self.unwatched(pid, &error.to_string()),
         }
         false
     }
 
-    /// Libraries that a process loads later will not be noticed.
-    fn unwatched(&self, pid: u32, why: &str) {
+    /// Libraries that a process loads later will not be noticed; without a process, those of all.
+    fn unwatched(&self, pid: Option<u32>, why: &str) {
+        // Who has ended meanwhile loads none.
+        if let Some(pid) = pid.filter(|pid| Process::has_ended(*pid)) {
+            tracing::debug!("process {pid} is not watched: {why}");
+            return;
+        }
+        let pid = pid.unwrap_or(0);
         let reason = format!("libraries that are loaded later are not noticed: {why}");
         tracing::warn!("{reason}");
         self.fact(

@@ -526,7 +526,7 @@ fn points_of(placed: &[Placed], class: ProbeClass, wanted: impl Fn(ApiId) -> boo
 
 fn tell(pid: u32, error: &AttachFailure) {
     // It may have ended meanwhile.
-    if Process::open(pid).is_err() {
+    if Process::has_ended(pid) {
         tracing::debug!("process {pid}: {error}");
     } else {
         tracing::warn!("process {pid}: {error}");
