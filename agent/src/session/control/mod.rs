@@ -1,6 +1,7 @@
 //! Control: the thread that attaches probes, to the libraries of each process and in time.
 
 mod attach;
+mod budget;
 mod choose;
 mod entries;
 mod hold;
@@ -25,11 +26,11 @@ use std::{
 
 use agent_common::{Family, Layer, OWN_LINKS};
 use aya::maps::{HashMap as BpfHashMap, MapData};
+pub(super) use budget::{Budget, Cut};
 use hold::Held;
 pub(super) use hold::release;
 use thiserror::Error;
 use trace::{Fact, fact};
-pub(super) use windows::{Budget, Cut};
 
 use super::{
     Options, ProbeStatus, SessionError, Target, clock, drain::Inbox, enrich::fact_event, priority,
