@@ -63,7 +63,6 @@ impl Books {
     pub(super) fn begin(&mut self) {
         if let Some(tallies) = self.sampled.as_mut().map(Sampled::begin) {
             self.book_all(tallies);
-            self.estimate(Estimates::Budget);
         }
         self.lanes.end_all();
         self.kernels.forget_all();

@@ -21,7 +21,7 @@ pub(super) struct MemoryBooks {
     lifetimes: [Histogram<{ LIFETIME.len() }>; MemoryKind::ALL.len()],
     /// The size of a thread's last allocation, where that failed.
     failed: FxHashMap<(u32, u32), u64>,
-    /// Memory calls come in windows: of allocations, too few are seen.
+    /// Memory calls came in windows, in this session or an earlier one: of allocations, too few were seen.
     is_sampled: bool,
 }
 
@@ -45,11 +45,10 @@ impl MemoryBooks {
         }
     }
 
-    /// Tracing begins anew: what was known may be wrong by now.
+    /// Tracing begins anew: what was known may be wrong by now. What was missed stays missed.
     pub(super) fn begin(&mut self) {
         self.collector = Collector::live();
         self.failed.clear();
-        self.is_sampled = false;
     }
 
     /// Memory calls come in windows from now on.

@@ -234,3 +234,49 @@ fn failures_retries_and_lifetimes() {
         assert!((found - expected).abs() < 1e-9, "{name}: {found}");
     }
 }
+
+/// Once memory calls come in windows, no figure is made of what those saw, and their count goes on under
+/// one name, in a session after that, too.
+#[test]
+fn memory_calls_in_windows_are_counted_and_nothing_else() {
+    let live = Arc::new(Live::new(Arc::default(), Arc::default(), true));
+    let mut sink = live.sink();
+    feed(&mut sink, &process(1, "worker"));
+    feed(&mut sink, &allocation(1, 0x1000_0000, 4096));
+    feed(&mut sink, &allocation(1, 0x2000_0000, 4096));
+    let before = parsed(&live, Format::OpenMetrics);
+    let calls = |series: &[Value], name| value(series, name, "worker");
+    assert_eq!(calls(&before, "cudasnoop_api_calls_total"), Some(2.0));
+    assert_eq!(calls(&before, "cudasnoop_memory_live_bytes"), Some(8192.0));
+
+    feed(&mut sink, &fact_event(1, 1, 10, &Fact::MemorySampled));
+    feed(&mut sink, &allocation(1, 0x3000_0000, 4096));
+    let window = fact::Window {
+        since: 20,
+        until: 30,
+        families: vec!["memory".to_owned()],
+        weight: 3.0,
+    };
+    feed(&mut sink, &fact_event(0, 0, 40, &Fact::Window(window)));
+    let assert_unknown = |series: &[Value], made: f64| {
+        assert_eq!(calls(series, "cudasnoop_api_calls_total"), None);
+        let estimated = calls(series, "cudasnoop_api_calls_estimated_total");
+        assert_eq!(estimated, Some(made));
+        for name in [
+            "cudasnoop_memory_allocation_size_bytes_count",
+            "cudasnoop_memory_failed_allocations_total",
+        ] {
+            assert!(series.iter().all(|series| series["name"] != name), "{name}");
+        }
+    };
+    let sampled = parsed(&live, Format::OpenMetrics);
+    assert_unknown(&sampled, 5.0);
+    assert_eq!(calls(&sampled, "cudasnoop_memory_live_bytes"), None);
+
+    let mut next = live.sink();
+    feed(&mut next, &process(2, "worker"));
+    feed(&mut next, &allocation(2, 0x1000_0000, 4096));
+    let series = parsed(&live, Format::OpenMetrics);
+    assert_unknown(&series, 6.0);
+    assert_eq!(calls(&series, "cudasnoop_memory_live_bytes"), Some(4096.0));
+}
