@@ -181,6 +181,8 @@ const other_maps = el("div");
 const map_of = el("select", { "aria-label": "Whose map", onchange: () => drawMap(true) });
 const map_view = { order: "size", shown: BAR_ROWS };
 let maps = null;
+// Calls of processes were seen, and not what these hold.
+let is_unknown = false;
 
 function drawMap(is_forced) {
   if (!maps) return;
@@ -189,7 +191,7 @@ function drawMap(is_forced) {
   const map = maps.maps.find((each) => whoseKey(each) === map_of.value);
   // It does not change under the hand of somebody who reads it.
   if (!is_forced && pieces.matches(":hover, :focus-within")) return;
-  if (!map) return replace(pieces, el("p", { class: "faint" }, "Nothing is live."));
+  if (!map) return replace(pieces, el("p", { class: "faint" }, is_unknown ? "What is live is not known." : "Nothing is live."));
   const scrolled = pieces.querySelector(".bars")?.scrollTop ?? 0;
   memoryMap(pieces, map, map_view);
   pieces.querySelector(".bars").scrollTop = scrolled;
@@ -253,7 +255,7 @@ function show(memory, metrics, map) {
   const live = rows.reduce((all, row) => all + (row.live_bytes ?? 0), 0);
   const reserved = rows.reduce((all, row) => all + (row.torch?.reserved ?? 0), 0);
   const peak = rows.reduce((most, row) => Math.max(most, row.peak_bytes ?? 0), 0);
-  const is_unknown = running.some((process) => process.memory_sampled) && !rows.some((row) => row.live_bytes != null);
+  is_unknown = (rows.length > 0 || running.some((process) => process.memory_sampled)) && !rows.some((row) => row.live_bytes != null);
   setFact("live", is_unknown ? UNKNOWN : bytes(live), `highest of a process and device ${is_unknown ? "unknown" : bytes(peak)}`);
   setFact("torch", rows.some((row) => row.torch) ? bytes(reserved) : UNKNOWN, "reserved by PyTorch");
   setFact("processes", count(sum(metrics, "cudasnoop_processes") ?? 0), "are traced");
