@@ -49,8 +49,8 @@ impl Controller {
             if budget.policy.steady_breaks() && !budget.warned {
                 budget.warned = true;
                 tracing::warn!(
-                    "device and graph calls alone cost more than --max-overhead {}%: they stay \
-                     traced, and nothing is left for launches, copies and waits",
+                    "what is always traced (devices, graphs, memory) costs more than \
+                     --max-overhead {}% by itself: nothing is left for launches, copies and waits",
                     budget.share.ratio() * 100.0
                 );
             }
