@@ -1,6 +1,6 @@
 //! The overhead budget: what probes cost, and what is estimated meanwhile.
 
-use std::{fs, thread, time::Duration};
+use std::{fs, path::Path, thread, time::Duration};
 
 use agent_common::{ApiId, flags};
 use e2e::{events, facts, report, workload_command};
@@ -29,6 +29,15 @@ fn times(pid: &str) -> (f64, f64) {
     let seconds = |field: usize| fields[field].parse::<f64>().expect("ticks") / ticks;
     // utime and stime, proc(5), counted from what follows the name.
     (seconds(11), seconds(12))
+}
+
+/// A sidecar with this budget that traces a process already, and records into a folder.
+fn rolling(folder: &Path, budget: &str, pid: &str) -> Sidecar {
+    let folder = folder.to_str().expect("UTF-8");
+    let options = ["--rolling", folder, "--disk", "64MiB"];
+    let sidecar = Sidecar::start(&[&["--max-overhead", budget, "-p", pid], &options[..]].concat());
+    sidecar.is_traced(pid);
+    sidecar
 }
 
 /// A tight loop of launches beside `budget`, if there is one: processor time of its own and in the
@@ -194,21 +203,11 @@ fn memory_is_exact_within_a_budget() {
 #[test]
 fn events_put_into_streams_cost_nothing_outside_of_captures() {
     let folder = tempfile::tempdir().expect("a folder");
-    let rolling = folder.path().to_str().expect("UTF-8");
     let captures = 20;
     let mut command = workload_command("captures");
     command.args(["--captures", &captures.to_string()]);
     let mut step = Step::start(command, "call,exit");
-    let options = [
-        "--max-overhead",
-        "0.01%",
-        "--rolling",
-        rolling,
-        "--disk",
-        "64MiB",
-    ];
-    let sidecar = Sidecar::start(&[&options[..], &["-p", &step.pid()]].concat());
-    sidecar.is_traced(&step.pid());
+    let sidecar = rolling(folder.path(), "0.01%", &step.pid());
     step.go();
     step.report();
     step.go();
@@ -300,21 +299,11 @@ fn reports_of_pytorch_that_break_the_budget_are_sampled() {
 #[test]
 fn memory_calls_that_break_the_budget_are_sampled() {
     let folder = tempfile::tempdir().expect("a folder");
-    let rolling = folder.path().to_str().expect("UTF-8");
     let mut command = workload_command("storm");
     command.args(["--kind", "malloc", "--calls", "1000"]);
     command.args(["--rate", "3000", "--seconds", "8"]);
     let mut step = Step::start(command, "call,exit");
-    let options = [
-        "--max-overhead",
-        "0.1%",
-        "--rolling",
-        rolling,
-        "--disk",
-        "64MiB",
-    ];
-    let sidecar = Sidecar::start(&[&options[..], &["-p", &step.pid()]].concat());
-    sidecar.is_traced(&step.pid());
+    let sidecar = rolling(folder.path(), "0.1%", &step.pid());
     step.go();
     sidecar.says("memory calls alone cost more than --max-overhead 0.1%");
     let made = number(&step.report()["calls"]["cudaMalloc"]);
