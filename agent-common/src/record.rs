@@ -193,8 +193,9 @@ pub struct NameRecord {
     pub header: Header,
     /// `CUfunction` or `CUkernel`.
     pub handle: u64,
-    /// For `cuKernelGetFunction`: the `CUkernel` that `handle` belongs to; else 0.
-    pub kernel: u64,
+    /// What it was looked up in: the module or library of a lookup by name, the `CUkernel` of
+    /// `cuKernelGetFunction`; 0 where its name alone was asked for.
+    pub origin: u64,
     /// Bytes of the name that were read, without the terminating NUL; 0 where there is no name.
     pub length: u64,
     /// The name, `length` bytes of it.

@@ -66,10 +66,10 @@ fn lookup_return(ctx: &RetProbeContext) -> Option<()> {
         } else {
             0
         };
-        let kernel = if shape == Shape::KernelFunction as u8 {
-            second
-        } else {
+        let origin = if shape == Shape::KernelName as u8 {
             0
+        } else {
+            second
         };
         report_name(
             &hit,
@@ -77,7 +77,7 @@ fn lookup_return(ctx: &RetProbeContext) -> Option<()> {
             end,
             NamedHandle {
                 handle,
-                kernel,
+                origin,
                 name,
             },
         );
@@ -88,8 +88,8 @@ fn lookup_return(ctx: &RetProbeContext) -> Option<()> {
 /// A handle, and where its name is known from.
 struct NamedHandle {
     handle: u64,
-    /// The kernel that it is a handle of; 0 where its own name is known.
-    kernel: u64,
+    /// What it was looked up in.
+    origin: u64,
     /// Where its name stands in the target's memory; 0 for nowhere.
     name: u64,
 }
@@ -102,7 +102,7 @@ fn report_name(hit: &Hit, thread: &ThreadState, timestamp: u64, named: NamedHand
     }
     let NamedHandle {
         handle,
-        kernel,
+        origin,
         name,
     } = named;
     let filled = RING.query(BPF_RB_AVAIL_DATA.into());
@@ -124,7 +124,7 @@ fn report_name(hit: &Hit, thread: &ThreadState, timestamp: u64, named: NamedHand
             flags: thread.flags,
         };
         (*record).handle = handle;
-        (*record).kernel = kernel;
+        (*record).origin = origin;
         (*record).length = 0;
         if name != 0 {
             let copied = bpf_probe_read_user_str(

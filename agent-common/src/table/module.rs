@@ -93,6 +93,7 @@ pub(super) const ROWS: [Api; 22] = [
         Effect::ModuleUnload,
         &[arg(0, Field::Handle)],
     )
+    .core()
     .doc("Unloads device code"),
     driver(
         &["cuModuleGetFunction"],
@@ -134,6 +135,7 @@ pub(super) const ROWS: [Api; 22] = [
         &[arg(0, Field::Handle)],
     )
     .since(12000)
+    .core()
     .doc("Unloads device code"),
     driver(
         &["cuLibraryGetKernel"],

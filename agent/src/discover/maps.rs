@@ -170,6 +170,52 @@ pub(super) fn own_file_at(address: u64) -> io::Result<Option<(u64, u64)>> {
     Ok(None)
 }
 
+/// A stretch of memory that a process may read and shares with nobody.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct PrivateMemory {
+    /// First address.
+    pub(super) start: u64,
+    /// First address after it.
+    pub(super) end: u64,
+    pub(super) is_code: bool,
+}
+
+/// The private memory of `process`, in order; stretches that touch and are alike are one.
+pub(super) fn private_memory(process: &Process) -> Result<Vec<PrivateMemory>, ProcessError> {
+    let failed = |error| process.error("maps", error);
+    let mut maps = BufReader::new(File::open(process.path("maps")).map_err(failed)?);
+    let mut stretches: Vec<PrivateMemory> = Vec::new();
+    let mut line = Vec::new();
+    loop {
+        line.clear();
+        maps.by_ref()
+            .take(LINE_LIMIT)
+            .read_until(b'\n', &mut line)
+            .map_err(failed)?;
+        let Some(row) = line.strip_suffix(b"\n").and_then(Row::parse) else {
+            return Ok(stretches);
+        };
+        if !row.is_private {
+            continue;
+        }
+        let Range { start, end, .. } = row.range;
+        let is_code = row.executable;
+        if let Some(last) = stretches.last_mut()
+            && (last.end, last.is_code) == (start, is_code)
+        {
+            last.end = end;
+        } else if stretches.len() < MAPPING_LIMIT {
+            stretches.push(PrivateMemory {
+                start,
+                end,
+                is_code,
+            });
+        } else {
+            return Ok(stretches);
+        }
+    }
+}
+
 #[derive(Debug)]
 enum ParseError {
     Read(io::Error),
@@ -186,6 +232,8 @@ impl From<io::Error> for ParseError {
 struct Row<'line> {
     range: Range,
     executable: bool,
+    /// Readable, and not shared.
+    is_private: bool,
     device: u64,
     inode: u64,
     path: &'line [u8],
@@ -213,6 +261,7 @@ impl<'line> Row<'line> {
                 offset,
             },
             executable: permissions.as_bytes().get(2) == Some(&b'x'),
+            is_private: permissions.starts_with('r') && permissions.ends_with('p'),
             device: libc::makedev(major.ok()?, minor.ok()?),
             inode,
             path,

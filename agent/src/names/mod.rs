@@ -4,11 +4,13 @@
 //! compiler made under the kernel's own name. Registration, where the runtime learns that
 //! name, is long over when a tracer comes; but the symbol table of the file still has it.
 
+mod handle;
 mod stub;
 mod symtab;
 
 use std::collections::HashMap;
 
+pub use handle::{Found, NamePlaces, Source};
 use symtab::SymbolIndex;
 
 use crate::discover::{

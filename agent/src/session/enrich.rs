@@ -1,16 +1,17 @@
 //! What a recording says beyond the kernel's record: which device, which kernel, who called.
 
-use std::collections::HashMap;
-
-use agent_common::{CallRecord, Effect, KERNEL_NAME_CAPACITY, Layer, LongCallRecord, NameRecord};
+use agent_common::{Api, CallRecord, Effect, Layer, LongCallRecord, NameRecord, flags};
 use rustc_hash::FxHashMap;
 use trace::{Event, Fact, Kind, fact};
 
 use super::{
     arrays::Arrays,
     captures::{Captures, Doubt},
+    clock,
     devices::Devices,
-    names::{NameQuery, Names, Snapshot, Subject},
+    handles::{Change, Handles, Looked},
+    names::{Answer, AnswerKind, NameQuery, Names, Snapshot, Subject},
+    unsettled::Unsettled,
 };
 
 use crate::sink::Ids;
@@ -29,8 +30,8 @@ pub(super) struct Enricher {
     registered: FxHashMap<(u32, u64), u64>,
     /// Id of a kernel, by process and host stub or driver handle.
     kernels: FxHashMap<(u32, u64), u32>,
-    /// Names of driver handles, by process and handle.
-    handles: HashMap<(u32, u64), String>,
+    handles: Handles,
+    unsettled: Unsettled,
     next_kernel: u32,
     /// Id of a call site, by process and return address.
     callers: FxHashMap<(u32, u64), u32>,
@@ -47,7 +48,8 @@ impl Enricher {
             arrays: Arrays::default(),
             registered: FxHashMap::default(),
             kernels: FxHashMap::default(),
-            handles: HashMap::new(),
+            handles: Handles::default(),
+            unsettled: Unsettled::default(),
             next_kernel: first.kernel,
             callers: FxHashMap::default(),
             next_caller: first.caller,
@@ -78,6 +80,7 @@ impl Enricher {
                 &Fact::Device(device),
             ));
         }
+        self.unloads(api, &record.call);
         self.devices.call(api, &mut event);
         self.arrays.call(api, &mut event);
         let doubt = match event.kind {
@@ -119,40 +122,62 @@ impl Enricher {
 
     /// A kernel handle's name, or the kernel that it is a handle of.
     pub(super) fn kernel_name(&mut self, record: &NameRecord) {
-        let NameRecord {
-            header,
-            handle,
-            kernel,
-            length,
-            ref name,
-        } = *record;
-        let length = usize::try_from(length)
-            .unwrap_or(usize::MAX)
-            .min(KERNEL_NAME_CAPACITY);
-        let name = if length > 0 {
-            Some(String::from_utf8_lossy(&name[..length]).into_owned())
-        } else {
-            self.handles.get(&(header.pid, kernel)).cloned()
-        };
-        let key = (header.pid, handle);
-        // A handle is used again after its module is gone: what it was called no longer holds.
-        self.kernels.remove(&key);
-        match name {
-            Some(name) if self.handles.len() < MAX_IDS => {
-                self.handles.insert(key, name);
-            }
-            _ => {
-                self.handles.remove(&key);
-            }
-        }
+        let change = self.handles.told(record);
+        self.changed(record.header.pid, change);
     }
 
     /// The runtime launched `stub` as this driver handle.
     pub(super) fn kernel_pair(&mut self, record: &CallRecord) {
         let pid = record.header.pid;
         let [stub, handle, ..] = record.args;
+        if stub == handle {
+            // Since CUDA 13 the runtime launches by the driver's own handle.
+            return;
+        }
         if let Some(id) = self.kernels.get(&(pid, stub)).copied() {
             self.kernels.insert((pid, handle), id);
+            self.handles.found(pid, handle, None, id);
+        }
+        if is_ours(record) {
+            let change = self.handles.stub_paired(pid, stub, handle);
+            self.changed(pid, change);
+        }
+    }
+
+    fn changed(&mut self, pid: u32, change: Change) {
+        let Change { handle, surer } = change;
+        if let Some(handle) = handle {
+            // It is used again after its module is gone: what it was called no longer holds.
+            self.kernels.remove(&(pid, handle));
+        }
+        if surer {
+            self.look_again(pid);
+        }
+    }
+
+    /// Handles that no call told of are looked at again when they are launched next.
+    fn look_again(&mut self, pid: u32) {
+        for handle in self.handles.untold(pid) {
+            self.kernels.remove(&(pid, handle));
+        }
+    }
+
+    /// Device code that a call ended, and with it the handles of its kernels.
+    fn unloads(&mut self, api: &Api, record: &CallRecord) {
+        let pid = record.header.pid;
+        let is_unload = api.effect == Effect::ModuleUnload;
+        if !is_unload && !matches!(api.effect, Effect::ContextDestroy | Effect::ContextReset) {
+            return;
+        }
+        if is_unload {
+            for handle in self.handles.unloaded(pid, record.args[0]) {
+                self.kernels.remove(&(pid, handle));
+            }
+        }
+        self.handles.unloads(pid, record.header.timestamp);
+        self.look_again(pid);
+        for handle in self.unsettled.doubt(pid, record.header.timestamp) {
+            self.handles.doubt(pid, handle);
         }
     }
 
@@ -194,18 +219,60 @@ impl Enricher {
         self.arrays.forget(pid);
         self.registered.retain(|(owner, _), _| *owner != pid);
         self.kernels.retain(|(owner, _), _| *owner != pid);
-        self.handles.retain(|(owner, _), _| *owner != pid);
+        self.handles.forget(pid);
         self.callers.retain(|(owner, _), _| *owner != pid);
     }
 
     /// Waits for the names that were asked for; hands out their facts.
     pub(super) fn finish(self, emit: &mut dyn FnMut(&Event)) {
-        self.names.finish(emit);
+        let Self {
+            names,
+            mut unsettled,
+            ..
+        } = self;
+        names.finish(&mut |answer| {
+            if let Some(answer) = unsettled.hold(answer) {
+                emit(&answer_event(answer));
+            }
+        });
+        for answer in unsettled.all() {
+            emit(&answer_event(answer));
+        }
     }
 
     /// Hands out the facts that have come in.
     pub(super) fn poll(&mut self, emit: &mut dyn FnMut(&Event)) {
-        self.names.poll(emit);
+        let mut answers = Vec::new();
+        self.names.poll(&mut |answer| answers.push(answer));
+        for answer in answers {
+            self.heard(answer, emit);
+        }
+        for answer in self.unsettled.settled() {
+            emit(&answer_event(answer));
+        }
+    }
+
+    fn ask(&mut self, query: NameQuery, emit: &mut dyn FnMut(&Event)) {
+        let mut at_once = None;
+        self.names.ask(query, &mut |answer| at_once = Some(answer));
+        if let Some(answer) = at_once {
+            self.heard(answer, emit);
+        }
+    }
+
+    fn heard(&mut self, answer: Answer, emit: &mut dyn FnMut(&Event)) {
+        if let AnswerKind::Stub(fact::Kernel {
+            name: Some(name),
+            handle: stub,
+            ..
+        }) = &answer.kind
+        {
+            let change = self.handles.stub_named(answer.pid, *stub, name);
+            self.changed(answer.pid, change);
+        }
+        if let Some(answer) = self.unsettled.hold(answer) {
+            emit(&answer_event(answer));
+        }
     }
 
     fn caller(
@@ -224,7 +291,7 @@ impl Enricher {
         let id = self.next_caller;
         self.next_caller = id.wrapping_add(1);
         self.callers.insert((pid, address), id);
-        self.names.ask(
+        self.ask(
             NameQuery {
                 pid,
                 timestamp,
@@ -251,41 +318,85 @@ impl Enricher {
         if self.kernels.len() >= MAX_IDS {
             return None;
         }
+        let told = self.handles.name(pid, handle).map(str::to_owned);
+        let registered = self.registered.get(&(pid, handle)).copied();
+        let (subject, address) = match (layer, told) {
+            // A kernel handle of the driver, or one that the runtime was given by
+            // `cudaLibraryGetKernel`: the module is the caller's.
+            (_, Some(name)) => {
+                let name = Some(name);
+                (Subject::Handle { handle, name }, record.caller)
+            }
+            (Layer::Runtime, None) if registered.is_some() => {
+                (Subject::HostStub { registered }, handle)
+            }
+            (Layer::Runtime | Layer::Driver | Layer::Torch, None) => {
+                let name = match self.look(record, handle) {
+                    Looked::Same(id) => {
+                        self.kernels.insert((pid, handle), id);
+                        return Some(id);
+                    }
+                    Looked::NotNow(id) => return Some(id),
+                    Looked::New(name) => name,
+                };
+                if name.is_none() && layer == Layer::Runtime {
+                    (Subject::HostStub { registered }, handle)
+                } else {
+                    (Subject::Handle { handle, name }, record.caller)
+                }
+            }
+        };
         let id = self.next_kernel;
         self.next_kernel = id.wrapping_add(1);
         self.kernels.insert((pid, handle), id);
-        let timestamp = record.header.timestamp;
-        let query = |subject, address| NameQuery {
+        let query = NameQuery {
             pid,
-            timestamp,
+            timestamp: record.header.timestamp,
             id,
             address,
             subject,
         };
-        match (layer, self.handles.get(&(pid, handle))) {
-            // A kernel handle of the driver, or one that the runtime was given by
-            // `cudaLibraryGetKernel`: the module is the caller's.
-            (_, Some(name)) => {
-                let subject = Subject::NamedHandle {
-                    handle,
-                    name: name.clone(),
-                };
-                self.names.ask(query(subject, record.caller), emit);
-            }
-            (Layer::Runtime, None) => {
-                let registered = self.registered.get(&(pid, handle)).copied();
-                self.names
-                    .ask(query(Subject::HostStub { registered }, handle), emit);
-            }
-            (Layer::Driver | Layer::Torch, None) => {
-                self.names.ask(
-                    query(Subject::UnnamedHandle { handle }, record.caller),
-                    emit,
-                );
-            }
-        }
+        self.ask(query, emit);
         Some(id)
     }
+
+    /// What a handle is that no call told of; a name is held back until it is sure that it was that
+    /// kernel's.
+    fn look(&mut self, record: &CallRecord, handle: u64) -> Looked {
+        let pid = record.header.pid;
+        if !is_ours(record) || !self.unsettled.has_room() {
+            return Looked::New(None);
+        }
+        let (looked, change) = self.handles.look(pid, handle);
+        self.changed(pid, change);
+        if let Looked::New(name) = &looked {
+            let id = self.next_kernel;
+            if name.is_some() && !self.names.answers_at_once() {
+                self.unsettled.expect(pid, id, handle, clock::monotonic());
+            }
+            self.handles.found(pid, handle, name.clone(), id);
+        }
+        looked
+    }
+}
+
+/// Whether the process has the id that the record says, so that /proc can be asked about it.
+fn is_ours(record: &CallRecord) -> bool {
+    record.header.flags & flags::FOREIGN_PID == 0
+}
+
+/// The row that an answer makes.
+fn answer_event(answer: Answer) -> Event {
+    let Answer {
+        pid,
+        timestamp,
+        kind,
+    } = answer;
+    let fact = match kind {
+        AnswerKind::Caller(caller) => Fact::Caller(caller),
+        AnswerKind::Stub(kernel) | AnswerKind::Handle(kernel) => Fact::Kernel(kernel),
+    };
+    fact_event(pid, pid, timestamp, &fact)
 }
 
 /// The row of a fact.
@@ -298,19 +409,4 @@ pub(crate) fn fact_event(pid: u32, tid: u32, timestamp: u64, fact: &Fact) -> Eve
         text: Some(fact.to_text()),
         ..Event::default()
     }
-}
-
-/// The fact that defines a kernel id.
-pub(super) fn kernel_fact(
-    id: u32,
-    handle: u64,
-    name: Option<String>,
-    module: Option<String>,
-) -> Fact {
-    Fact::Kernel(fact::Kernel {
-        id,
-        name,
-        module,
-        handle,
-    })
 }

@@ -12,11 +12,13 @@ mod control;
 mod devices;
 mod drain;
 mod enrich;
+mod handles;
 mod names;
 mod priority;
 mod probe_status;
 mod probe_switch;
 mod stop;
+mod unsettled;
 
 use std::{
     env,

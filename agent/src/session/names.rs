@@ -7,9 +7,8 @@ use std::{
     thread::{self, JoinHandle},
 };
 
-use trace::{Event, Fact, fact};
+use trace::fact;
 
-use super::enrich::{fact_event, kernel_fact};
 use crate::{
     discover::{Mappings, Program},
     names::Resolver,
@@ -47,10 +46,26 @@ pub(super) enum Subject {
     },
     /// The place of a call.
     Caller,
-    /// The place of a launch of a driver handle whose name is known.
-    NamedHandle { handle: u64, name: String },
-    /// The place of a launch of a driver handle that was looked up before we came.
-    UnnamedHandle { handle: u64 },
+    /// The place of a launch of a driver handle; without a name for one that was looked up before we
+    /// came, or inside the driver.
+    Handle { handle: u64, name: Option<String> },
+}
+
+/// What an address is.
+#[derive(Debug)]
+pub(super) struct Answer {
+    pub(super) pid: u32,
+    pub(super) timestamp: u64,
+    pub(super) kind: AnswerKind,
+}
+
+#[derive(Debug)]
+pub(super) enum AnswerKind {
+    Caller(fact::Caller),
+    /// By its host stub.
+    Stub(fact::Kernel),
+    /// By its driver handle.
+    Handle(fact::Kernel),
 }
 
 pub(super) enum Question {
@@ -65,7 +80,7 @@ pub(super) enum Names {
     /// In time.
     Later {
         questions: Sender<Question>,
-        answers: Receiver<Event>,
+        answers: Receiver<Answer>,
         thread: JoinHandle<()>,
     },
     /// Before [`Names::ask`] returns.
@@ -120,13 +135,18 @@ impl Names {
         Self::Now(Box::default())
     }
 
-    /// Asks; an answer that is there at once is emitted.
-    pub(super) fn ask(&mut self, query: NameQuery, emit: &mut dyn FnMut(&Event)) {
+    /// Whether [`Names::ask`] waits for the answer.
+    pub(super) fn answers_at_once(&self) -> bool {
+        matches!(self, Self::Now(_))
+    }
+
+    /// Asks; an answer that is there at once is handed on.
+    pub(super) fn ask(&mut self, query: NameQuery, hear: &mut dyn FnMut(Answer)) {
         match self {
             Self::Later { questions, .. } => {
                 let _ = questions.send(Question::Name(query));
             }
-            Self::Now(resolver) => emit(&answer(resolver, query)),
+            Self::Now(resolver) => hear(answer(resolver, query)),
         }
     }
 
@@ -167,17 +187,17 @@ impl Names {
         }
     }
 
-    /// Emits the answers that have come.
-    pub(super) fn poll(&mut self, emit: &mut dyn FnMut(&Event)) {
+    /// Hands on the answers that have come.
+    pub(super) fn poll(&mut self, hear: &mut dyn FnMut(Answer)) {
         if let Self::Later { answers, .. } = self {
-            while let Ok(event) = answers.try_recv() {
-                emit(&event);
+            while let Ok(answer) = answers.try_recv() {
+                hear(answer);
             }
         }
     }
 
-    /// Waits for all answers and emits them.
-    pub(super) fn finish(self, emit: &mut dyn FnMut(&Event)) {
+    /// Waits for all answers and hands them on.
+    pub(super) fn finish(self, hear: &mut dyn FnMut(Answer)) {
         if let Self::Later {
             questions,
             answers,
@@ -185,8 +205,8 @@ impl Names {
         } = self
         {
             drop(questions);
-            for event in answers {
-                emit(&event);
+            for answer in answers {
+                hear(answer);
             }
             if thread.join().is_err() {
                 tracing::error!("the thread that names kernels panicked: some names are missing");
@@ -195,8 +215,7 @@ impl Names {
     }
 }
 
-/// The fact that answers.
-fn answer(resolver: &mut Resolver, query: NameQuery) -> Event {
+fn answer(resolver: &mut Resolver, query: NameQuery) -> Answer {
     let NameQuery {
         pid,
         timestamp,
@@ -211,19 +230,30 @@ fn answer(resolver: &mut Resolver, query: NameQuery) -> Event {
             resolver.module_at(pid, address)
         }
     };
-    let fact = match subject {
-        Subject::Caller => Fact::Caller(fact::Caller {
+    let kind = match subject {
+        Subject::Caller => AnswerKind::Caller(fact::Caller {
             id,
             module: module(address),
         }),
-        Subject::NamedHandle { handle, name } => {
-            kernel_fact(id, handle, Some(name), module(address))
-        }
-        Subject::UnnamedHandle { handle } => kernel_fact(id, handle, None, module(address)),
+        Subject::Handle { handle, name } => AnswerKind::Handle(fact::Kernel {
+            id,
+            name,
+            module: module(address),
+            handle,
+        }),
         Subject::HostStub { registered } => {
             let found = resolver.kernel(pid, address, registered);
-            kernel_fact(id, address, found.name, found.module)
+            AnswerKind::Stub(fact::Kernel {
+                id,
+                name: found.name,
+                module: found.module,
+                handle: address,
+            })
         }
     };
-    fact_event(pid, pid, timestamp, &fact)
+    Answer {
+        pid,
+        timestamp,
+        kind,
+    }
 }

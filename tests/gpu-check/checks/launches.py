@@ -17,6 +17,24 @@ def check(bench, name):
     recording.drop()
 
 
+def check_reused(bench, name):
+    """The same for a program that unloads its kernels all the time: a name may be missing, and never wrong."""
+    truth, recording = bench.record(name, timeout=150)
+    bench.complete(name, recording)
+    profile = truth["profile"]
+    report = recording.report(profile["window"], label="window")
+    match = names.Match(report.kernels(), [(kernel, count) for kernel, _, count in profile["kernels"]])
+    launched = sum(count for _, _, count in profile["kernels"])
+    wrong = sum(max(0, found - wanted) for found, wanted in match.differences.values())
+    bench.table.equal(name, "kernel launches", report.launches(), launched)
+    bench.table.equal(name, "launches under another kernel's name", wrong, 0, cause=f"{match.differences}")
+    bench.table.information(
+        name, "launches of kernels without a name", match.nameless, 0,
+        "a module that is unloaded right after its launches takes their names along",
+    )
+    recording.drop()
+
+
 def compare(bench, name, report, profile):
     table = bench.table
     kernels = profile["kernels"]

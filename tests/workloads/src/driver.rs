@@ -2,7 +2,7 @@
 //! functions called.
 
 use std::{
-    ffi::{c_char, c_void},
+    ffi::{CStr, c_char, c_void},
     path::Path,
 };
 
@@ -19,6 +19,7 @@ function_table! {
         ctx_set_current(usize) -> Code = c"cuCtxSetCurrent";
         ctx_synchronize() -> Code = c"cuCtxSynchronize";
         module_load_data(*mut usize, *const c_void) -> Code = c"cuModuleLoadData";
+        module_unload(usize) -> Code = c"cuModuleUnload";
         module_get_function(*mut usize, usize, *const c_char) -> Code = c"cuModuleGetFunction";
         library_load_data(
             *mut usize, *const c_void, *const c_void, *const c_void, u32, *const c_void,
@@ -105,6 +106,19 @@ impl Driver {
     /// Whether the fake answers.
     pub fn is_fake(&self) -> bool {
         self.library.find(c"fake_cuda_marker").is_some()
+    }
+
+    /// A function that no call gives out, as cuFFT has them. In the fake alone.
+    ///
+    /// # Panics
+    /// On a real driver.
+    pub fn hidden_function(&self, module: usize, name: &CStr) -> usize {
+        let symbol = self.library.get(c"fake_cuda_hidden_function");
+        // SAFETY: the fake's function has this signature.
+        let hidden: unsafe extern "C" fn(usize, *const c_char) -> usize =
+            unsafe { std::mem::transmute(symbol) };
+        // SAFETY: a string.
+        unsafe { hidden(module, name.as_ptr()) }
     }
 
     /// The functions, for calls that are counted otherwise.

@@ -52,11 +52,10 @@ impl<'a> DriverSession<'a> {
     /// Loads a module and looks a kernel up in it: the function.
     pub fn module_function(&mut self, name: &CStr) -> Result<usize, Code> {
         let functions = self.driver.functions();
-        let (mut module, mut function) = (0, 0);
-        // SAFETY: pointers to locals, an image that the fake does not read, a string.
+        let module = self.load_module()?;
+        let mut function = 0;
+        // SAFETY: pointers to locals, a string.
         unsafe {
-            let code = (functions.module_load_data)(&raw mut module, kernels::fat_binary());
-            self.tally.call("cuModuleLoadData", code)?;
             let code = (functions.module_get_function)(&raw mut function, module, name.as_ptr());
             self.tally.call("cuModuleGetFunction", code)?;
             let mut known = ptr::null();
@@ -65,6 +64,24 @@ impl<'a> DriverSession<'a> {
             assert_eq!(CStr::from_ptr(known), name);
         }
         Ok(function)
+    }
+
+    /// `cuModuleLoadData`: the module.
+    pub fn load_module(&mut self) -> Result<usize, Code> {
+        let mut module = 0;
+        // SAFETY: a pointer to a local, and an image that the fake does not read.
+        let code = unsafe {
+            (self.driver.functions().module_load_data)(&raw mut module, kernels::fat_binary())
+        };
+        self.tally.call("cuModuleLoadData", code)?;
+        Ok(module)
+    }
+
+    /// `cuModuleUnload`
+    pub fn unload_module(&mut self, module: usize) -> Result<(), Code> {
+        // SAFETY: a handle is only a number.
+        let code = unsafe { (self.driver.functions().module_unload)(module) };
+        self.tally.call("cuModuleUnload", code)
     }
 
     /// Loads a library and looks a kernel up in it: the function of the current context.

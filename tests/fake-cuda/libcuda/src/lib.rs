@@ -14,6 +14,7 @@ mod graph_memory;
 mod host;
 mod identity;
 mod ipc;
+mod kernel_handle;
 mod launch;
 mod memory;
 mod module;

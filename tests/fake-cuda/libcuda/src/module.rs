@@ -11,7 +11,12 @@ use std::{
 
 use fake_cuda_core::{Code, Outcome, abi::store, exports};
 
-use crate::{context, devices::Device, new_handle};
+use crate::{
+    context,
+    devices::Device,
+    kernel_handle::{self, Kind},
+    new_handle,
+};
 
 /// Kernel handles of a module or library and their names; looking a name up twice gives one
 /// handle.
@@ -61,7 +66,7 @@ fn enumerate(kernels: *mut usize, room: u32, container: usize) -> Outcome {
     Ok(())
 }
 
-fn look_up(kernel: *mut usize, container: usize, name: *const c_char) -> Outcome {
+fn look_up(kernel: *mut usize, container: usize, name: *const c_char, kind: Kind) -> Outcome {
     if container == 0 || name.is_null() {
         return Err(Code::INVALID_HANDLE);
     }
@@ -73,27 +78,32 @@ fn look_up(kernel: *mut usize, container: usize, name: *const c_char) -> Outcome
     let mut kernels = KERNELS.lock().unwrap_or_else(PoisonError::into_inner);
     let handle = *kernels
         .entry((container, name.to_owned()))
-        .or_insert_with(new_handle);
+        .or_insert_with(|| kernel_handle::new(kind, name));
     // SAFETY: the caller's pointer, as the real functions require.
     unsafe { store(kernel, handle) }
 }
 
-/// Names live as long as the process: no entry ever leaves [`KERNELS`].
 fn name_of(name: *mut *const c_char, handle: usize) -> Outcome {
     let kernels = KERNELS.lock().unwrap_or_else(PoisonError::into_inner);
-    let found = kernels.iter().find(|(_, known)| **known == handle);
-    let Some(((_, text), _)) = found else {
+    if !kernels.values().any(|known| *known == handle) {
         return Err(Code::INVALID_HANDLE);
-    };
-    // SAFETY: the caller's pointer, as the real functions require.
-    unsafe { store(name, text.as_ptr()) }
+    }
+    // SAFETY: a handle that was made here; the caller's pointer, as the real functions require.
+    unsafe { store(name, kernel_handle::name(handle)) }
+}
+
+/// The function of a kernel in the current context, under the kernel's own name.
+fn function_of(function: *mut usize, kernel: usize) -> Outcome {
+    let mut name = std::ptr::null();
+    name_of(&raw mut name, kernel)?;
+    look_up(function, kernel, name, Kind::Function)
 }
 
 /// Every variable is found on the current device, and has [`VARIABLE`] bytes.
 fn variable(address: *mut u64, size: *mut usize, container: usize, name: *const c_char) -> Outcome {
     let device = context::current()?;
     let mut key = 0;
-    look_up(&raw mut key, container, name)?;
+    look_up(&raw mut key, container, name, Kind::Other)?;
     let mut variables = VARIABLES.lock().unwrap_or_else(PoisonError::into_inner);
     let found = match variables.get(&(key, device.ordinal())) {
         Some(found) => *found,
@@ -166,15 +176,17 @@ exports! {
         enumerate(functions, room, module)
     }
 
-    /// Forgets nothing: handles stay valid.
-    fn cuModuleUnload(_module: usize) {
-        context::current().map(|_| ())
+    /// Handles that were looked up stay valid; others may be used again.
+    fn cuModuleUnload(module: usize) {
+        context::current()?;
+        kernel_handle::release(module);
+        Ok(())
     }
 
     /// Finds any kernel.
     fn cuModuleGetFunction(function: *mut usize, module: usize, name: *const c_char) {
         context::current()?;
-        look_up(function, module, name)
+        look_up(function, module, name, Kind::Function)
     }
 
     /// Loads anything, for all devices.
@@ -208,7 +220,7 @@ exports! {
     /// The library's module in the current context: a handle of its own.
     fn cuLibraryGetModule(module: *mut usize, library: usize) {
         context::current()?;
-        look_up(module, library, c"module of the current context".as_ptr())
+        look_up(module, library, c"module of the current context".as_ptr(), Kind::Other)
     }
 
     /// The kernels that were looked up in the library.
@@ -223,13 +235,13 @@ exports! {
 
     /// Finds any kernel.
     fn cuLibraryGetKernel(kernel: *mut usize, library: usize, name: *const c_char) {
-        look_up(kernel, library, name)
+        look_up(kernel, library, name, Kind::Kernel)
     }
 
     /// The kernel's function in the current context: another handle than the kernel's.
     fn cuKernelGetFunction(function: *mut usize, kernel: usize) {
         context::current()?;
-        look_up(function, kernel, c"function of the current context".as_ptr())
+        function_of(function, kernel)
     }
 
     /// The name that the kernel was looked up by.
@@ -240,5 +252,12 @@ exports! {
     /// The name that the function, or the kernel that it is a function of, was looked up by.
     fn cuFuncGetName(name: *mut *const c_char, function: usize) {
         name_of(name, function)
+    }
+
+    /// Gives a function of a module as the driver gives them to cuFFT: by no call that can be
+    /// seen. There in the fake alone.
+    @raw fn fake_cuda_hidden_function(module: usize, name: *const c_char) -> usize {
+        // SAFETY: a string of the caller.
+        kernel_handle::hidden(module, unsafe { CStr::from_ptr(name) })
     }
 }
