@@ -178,6 +178,7 @@ impl Enricher {
         self.look_again(pid);
         for handle in self.unsettled.doubt(pid, record.header.timestamp) {
             self.handles.doubt(pid, handle);
+            self.kernels.remove(&(pid, handle));
         }
     }
 

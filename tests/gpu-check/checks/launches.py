@@ -4,7 +4,7 @@ from gpu_check import names
 from gpu_check.report import LAUNCHES
 
 # Why a launch may have no name.
-UNNAMED = "their handle was looked up in a way that is not traced"
+UNNAMED = "no call told what their handle is called, and it could not be read"
 
 
 def check(bench, name):
