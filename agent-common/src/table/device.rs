@@ -100,6 +100,7 @@ pub(super) const ROWS: [Api; 26] = [
         &[int(0, Field::Device)],
     )
     .probe(Probe::EntryAndReturn)
+    .core()
     .doc("Gives up a reference to a device's primary context; the last one ends it"),
     driver(
         &["cuDevicePrimaryCtxReset_v2"],
@@ -108,6 +109,7 @@ pub(super) const ROWS: [Api; 26] = [
         &[int(0, Field::Device)],
     )
     .probe(Probe::EntryAndReturn)
+    .core()
     .doc("Ends a device's primary context and frees all its memory"),
     driver(
         &["cuDevicePrimaryCtxRelease"],
@@ -116,6 +118,7 @@ pub(super) const ROWS: [Api; 26] = [
         &[int(0, Field::Device)],
     )
     .probe(Probe::EntryAndReturn)
+    .core()
     .doc("As cuDevicePrimaryCtxRelease_v2, before CUDA 11"),
     driver(
         &["cuDevicePrimaryCtxReset"],
@@ -124,6 +127,7 @@ pub(super) const ROWS: [Api; 26] = [
         &[int(0, Field::Device)],
     )
     .probe(Probe::EntryAndReturn)
+    .core()
     .doc("As cuDevicePrimaryCtxReset_v2, before CUDA 11; runtimes still call this one"),
     driver(
         &["cuCtxCreate_v2"],
@@ -155,6 +159,7 @@ pub(super) const ROWS: [Api; 26] = [
         &[arg(0, Field::Context)],
     )
     .probe(Probe::EntryAndReturn)
+    .core()
     .doc("Ends a context and frees all its memory"),
     driver(
         &["cuDeviceGraphMemTrim"],

@@ -170,7 +170,7 @@ pub(super) fn own_file_at(address: u64) -> io::Result<Option<(u64, u64)>> {
     Ok(None)
 }
 
-/// A stretch of memory that a process may read and shares with nobody.
+/// A stretch of memory that a process may read and shares with nobody: code, or memory that maps no file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct PrivateMemory {
     /// First address.
@@ -195,11 +195,11 @@ pub(super) fn private_memory(process: &Process) -> Result<Vec<PrivateMemory>, Pr
         let Some(row) = line.strip_suffix(b"\n").and_then(Row::parse) else {
             return Ok(stretches);
         };
-        if !row.is_private {
+        let is_code = row.executable;
+        if !row.is_private || (row.inode != 0 && !is_code) {
             continue;
         }
         let Range { start, end, .. } = row.range;
-        let is_code = row.executable;
         if let Some(last) = stretches.last_mut()
             && (last.end, last.is_code) == (start, is_code)
         {

@@ -1,8 +1,8 @@
 //! A process's memory, read only.
 //!
 //! What is at an address is the process's own word: any bytes. And reading is not always without
-//! effect: a page of managed memory would move from the GPU, and a mapped device has registers. So
-//! private mappings alone are read, which are ordinary memory; those of devices are shared.
+//! effect: a page of managed memory would move from the GPU, a mapped device has registers, a file may
+//! be on a server that does not answer. So private memory that maps no file is read, and no other.
 
 use std::{
     fs::File,
@@ -16,10 +16,42 @@ use super::{
     process::{Process, ProcessError},
 };
 
-/// How often the mappings may be read in quick succession: a process with 5,000 of them takes some ms.
+/// How often mappings may be read in quick succession: those of a process with 5,000 take some ms.
 const MAX_LOOKS: u32 = 64;
 /// How long it takes until they may be read once more.
 const LOOK_AGAIN: Duration = Duration::from_millis(100);
+
+/// How often it may be looked at what processes map, all of them together.
+#[derive(Debug)]
+pub struct LookBudget {
+    left: u32,
+    /// Since when no look has been earned.
+    since: Instant,
+}
+
+impl Default for LookBudget {
+    fn default() -> Self {
+        Self {
+            left: MAX_LOOKS,
+            since: Instant::now(),
+        }
+    }
+}
+
+impl LookBudget {
+    /// Spends one look; false where none is left.
+    fn spend(&mut self) -> bool {
+        let earned = self.since.elapsed().as_millis() / LOOK_AGAIN.as_millis();
+        if earned > 0 {
+            let earned = u32::try_from(earned).unwrap_or(MAX_LOOKS);
+            self.left = self.left.saturating_add(earned).min(MAX_LOOKS);
+            self.since = Instant::now();
+        }
+        let may = self.left > 0;
+        self.left = self.left.saturating_sub(1);
+        may
+    }
+}
 
 /// The memory that a process had when this was opened: after an `exec`, nothing more of it can be
 /// read.
@@ -28,9 +60,6 @@ pub struct Memory {
     process: Process,
     file: File,
     known: Vec<PrivateMemory>,
-    looks_left: u32,
-    /// Since when no look has been earned.
-    since: Instant,
 }
 
 impl Memory {
@@ -43,8 +72,6 @@ impl Memory {
             process,
             file,
             known,
-            looks_left: MAX_LOOKS,
-            since: Instant::now(),
         })
     }
 
@@ -78,19 +105,16 @@ impl Memory {
         self.at(address).is_some_and(|known| known.is_code)
     }
 
+    /// Whether memory is known to be at `address`, or code.
+    pub fn is_known(&self, address: u64) -> bool {
+        self.at(address).is_some()
+    }
+
     /// Looks at what is mapped now. False where that cannot be done, or was done too often.
-    pub fn refresh(&mut self) -> bool {
-        let elapsed = self.since.elapsed();
-        let earned = elapsed.as_millis() / LOOK_AGAIN.as_millis();
-        if earned > 0 {
-            let earned = u32::try_from(earned).unwrap_or(MAX_LOOKS);
-            self.looks_left = self.looks_left.saturating_add(earned).min(MAX_LOOKS);
-            self.since = Instant::now();
-        }
-        if self.looks_left == 0 {
+    pub fn refresh(&mut self, budget: &mut LookBudget) -> bool {
+        if !budget.spend() {
             return false;
         }
-        self.looks_left -= 1;
         let Ok(known) = private_memory(&self.process) else {
             return false;
         };
@@ -129,7 +153,7 @@ mod tests {
         let mut memory = own();
         let later = vec![7_u8; 64 << 20];
         let mut buffer = [0; 8];
-        assert!(memory.refresh());
+        assert!(memory.refresh(&mut LookBudget::default()));
         assert_eq!(memory.read(later.as_ptr() as u64, &mut buffer), 8);
         assert_eq!(buffer, [7; 8]);
     }
@@ -153,8 +177,8 @@ mod tests {
 
     #[test]
     fn mappings_are_not_read_all_the_time() {
-        let mut memory = own();
-        let looks = (0..2 * MAX_LOOKS).filter(|_| memory.refresh()).count();
+        let mut budget = LookBudget::default();
+        let looks = (0..2 * MAX_LOOKS).filter(|_| budget.spend()).count();
         // One more for each tenth of a second that this took.
         assert!((64..100).contains(&looks), "{looks}");
     }

@@ -23,7 +23,7 @@ pub use file::{FileIdentity, Located, OpenError, TargetFile};
 pub use library::{Library, ProbePoint, Refusal};
 pub use linker::{Linker, LinkerError};
 pub use maps::{FileOffset, MappedFile, Mappings, Range};
-pub use memory::Memory;
+pub use memory::{LookBudget, Memory};
 pub use process::{Process, ProcessError, Program, pids};
 pub use scan::{Found, Libraries, MappedIdentity, Scan, ScanError, Seen};
 pub use selection::{SHORTEST_CONTAINER_ID, Selection};

@@ -10,7 +10,7 @@ mod symtab;
 
 use std::collections::HashMap;
 
-pub use handle::{Found, NamePlaces, Source};
+pub use handle::{NamePlaces, Sight, Source};
 use symtab::SymbolIndex;
 
 use crate::discover::{

@@ -150,7 +150,7 @@ impl Drain {
             if taken < BURST {
                 worker.hear_until(now);
             }
-            worker.poll_names();
+            worker.poll_names(if taken < BURST { now } else { 0 });
             if last_clock.elapsed() >= CLOCK_INTERVAL {
                 last_clock = Instant::now();
                 worker.outlet.emit(&clock_event());
@@ -237,7 +237,12 @@ impl Worker {
 
     fn message(&mut self, message: Inbox) {
         match message {
-            Inbox::Fact(event) => self.outlet.emit(&event),
+            Inbox::Fact(event) => {
+                if let Some(Fact::Gap(gap)) = event.text.as_deref().and_then(Fact::parse) {
+                    self.enricher.missed(gap.pid, event.timestamp);
+                }
+                self.outlet.emit(&event);
+            }
             Inbox::Mapped(snapshot) => self.enricher.mapped(snapshot),
             Inbox::Gone { pid } => self.enricher.gone(pid),
             Inbox::Released { .. } => {}
@@ -245,11 +250,12 @@ impl Worker {
         }
     }
 
-    fn poll_names(&mut self) {
+    /// All records from before `heard` have been taken in, ns of `CLOCK_MONOTONIC`.
+    fn poll_names(&mut self, heard: u64) {
         let Self {
             enricher, outlet, ..
         } = self;
-        enricher.poll(&mut |event| outlet.emit(event));
+        enricher.poll(heard, &mut |event| outlet.emit(event));
     }
 
     fn record(&mut self, bytes: &[u8]) {
@@ -316,10 +322,16 @@ impl Worker {
         } = record.header;
         // The kernel's process ids have 22 bits.
         let child = u32::try_from(record.child).unwrap_or(0);
-        let tell = |task| self.control.send(Control::Task(task)).is_ok();
+        let Self {
+            control,
+            enricher,
+            outlet,
+            ..
+        } = self;
+        let tell = |task| control.send(Control::Task(task)).is_ok();
         let fact = match kind {
             RecordKind::Fork => {
-                self.enricher.fork(pid, tid, child);
+                enricher.fork(pid, tid, child);
                 tell(Task::Fork {
                     parent: pid,
                     child,
@@ -328,7 +340,7 @@ impl Worker {
                 Fact::Fork { child }
             }
             RecordKind::Exec => {
-                self.enricher.exec(pid);
+                enricher.exec(pid, &mut |event| outlet.emit(event));
                 tell(Task::Exec { pid, timestamp });
                 Fact::Exec
             }
@@ -341,7 +353,7 @@ impl Worker {
                 return;
             }
             RecordKind::Exit => {
-                self.enricher.forget(pid);
+                enricher.ended(pid, &mut |event| outlet.emit(event));
                 tell(Task::Exit { pid });
                 Fact::Exit
             }

@@ -80,7 +80,7 @@ impl Enricher {
                 &Fact::Device(device),
             ));
         }
-        self.unloads(api, &record.call);
+        self.modules(api, &event);
         self.devices.call(api, &mut event);
         self.arrays.call(api, &mut event);
         let doubt = match event.kind {
@@ -131,55 +131,64 @@ impl Enricher {
         let pid = record.header.pid;
         let [stub, handle, ..] = record.args;
         if stub == handle {
-            // Since CUDA 13 the runtime launches by the driver's own handle.
+            // Since CUDA 13 the runtime may launch by the driver's own handle.
             return;
         }
-        if let Some(id) = self.kernels.get(&(pid, stub)).copied() {
+        if let Some(id) = self.kernels.get(&(pid, stub)).copied()
+            && self.handles.stub_paired(pid, handle)
+        {
             self.kernels.insert((pid, handle), id);
-            self.handles.found(pid, handle, None, id);
         }
         if is_ours(record) {
-            let change = self.handles.stub_paired(pid, stub, handle);
+            let change = self.handles.pair_shows(pid, stub, handle);
             self.changed(pid, change);
         }
     }
 
+    /// Handles that may be other kernels than before are looked at when they are launched next.
     fn changed(&mut self, pid: u32, change: Change) {
-        let Change { handle, surer } = change;
-        if let Some(handle) = handle {
-            // It is used again after its module is gone: what it was called no longer holds.
-            self.kernels.remove(&(pid, handle));
-        }
-        if surer {
-            self.look_again(pid);
-        }
-    }
-
-    /// Handles that no call told of are looked at again when they are launched next.
-    fn look_again(&mut self, pid: u32) {
-        for handle in self.handles.untold(pid) {
+        let Change { handles } = change;
+        for handle in handles {
             self.kernels.remove(&(pid, handle));
         }
     }
 
-    /// Device code that a call ended, and with it the handles of its kernels.
-    fn unloads(&mut self, api: &Api, record: &CallRecord) {
-        let pid = record.header.pid;
-        let is_unload = api.effect == Effect::ModuleUnload;
-        if !is_unload && !matches!(api.effect, Effect::ContextDestroy | Effect::ContextReset) {
+    /// What a call tells of modules: which library one is of, and which are gone.
+    fn modules(&mut self, api: &Api, event: &Event) {
+        if let (Effect::KernelLookup, Some(module), Some(library), Some(0)) =
+            (api.effect, event.handle, event.related, event.result)
+            && api.name == "cuLibraryGetModule"
+        {
+            self.handles.module_of(event.pid, module, library);
+        }
+        let has_failed = event.result.is_some_and(|result| result != 0);
+        if event.kind == Kind::Begin || has_failed {
             return;
         }
-        if is_unload {
-            for handle in self.handles.unloaded(pid, record.args[0]) {
-                self.kernels.remove(&(pid, handle));
-            }
+        if api.effect == Effect::ModuleUnload {
+            self.unloaded(event.pid, event.handle, event.timestamp);
+        } else if matches!(
+            api.effect,
+            Effect::ContextDestroy | Effect::ContextReset | Effect::ContextRelease
+        ) {
+            self.unloaded(event.pid, None, event.timestamp);
         }
-        self.handles.unloads(pid, record.header.timestamp);
-        self.look_again(pid);
-        for handle in self.unsettled.doubt(pid, record.header.timestamp) {
+    }
+
+    /// A module or library is gone, or nobody knows which: handles of its kernels may be used again for
+    /// others.
+    fn unloaded(&mut self, pid: u32, container: Option<u64>, timestamp: u64) {
+        let change = self.handles.unloaded(pid, container, timestamp);
+        self.changed(pid, change);
+        for handle in self.unsettled.doubt(pid, timestamp) {
             self.handles.doubt(pid, handle);
             self.kernels.remove(&(pid, handle));
         }
+    }
+
+    /// Calls of the process were missed, unloading ones perhaps.
+    pub(super) fn missed(&mut self, pid: u32, timestamp: u64) {
+        self.unloaded(pid, None, timestamp);
     }
 
     /// A forked child starts with its parent's device and libraries; that of the agent is the
@@ -199,9 +208,9 @@ impl Enricher {
     }
 
     /// The process is another program now.
-    pub(super) fn exec(&mut self, pid: u32) {
+    pub(super) fn exec(&mut self, pid: u32, emit: &mut dyn FnMut(&Event)) {
         let from_start = self.devices.is_from_start(pid);
-        self.forget(pid);
+        self.ended(pid, emit);
         if from_start {
             self.devices.starts(pid);
         }
@@ -213,8 +222,15 @@ impl Enricher {
         self.names.forget(pid);
     }
 
-    /// The process ended.
-    pub(super) fn forget(&mut self, pid: u32) {
+    /// The process ended: what was held back of it is sure now.
+    pub(super) fn ended(&mut self, pid: u32, emit: &mut dyn FnMut(&Event)) {
+        for answer in self.unsettled.of_process(pid) {
+            emit(&answer_event(answer));
+        }
+        self.forget(pid);
+    }
+
+    fn forget(&mut self, pid: u32) {
         self.devices.forget(pid);
         self.captures.forget(pid);
         self.arrays.forget(pid);
@@ -241,14 +257,15 @@ impl Enricher {
         }
     }
 
-    /// Hands out the facts that have come in.
-    pub(super) fn poll(&mut self, emit: &mut dyn FnMut(&Event)) {
+    /// Hands out the facts that have come in. All records from before `heard` have been taken in, ns of
+    /// `CLOCK_MONOTONIC`.
+    pub(super) fn poll(&mut self, heard: u64, emit: &mut dyn FnMut(&Event)) {
         let mut answers = Vec::new();
         self.names.poll(&mut |answer| answers.push(answer));
         for answer in answers {
             self.heard(answer, emit);
         }
-        for answer in self.unsettled.settled() {
+        for answer in self.unsettled.settled(heard) {
             emit(&answer_event(answer));
         }
     }
@@ -375,7 +392,7 @@ impl Enricher {
             if name.is_some() && !self.names.answers_at_once() {
                 self.unsettled.expect(pid, id, handle, clock::monotonic());
             }
-            self.handles.found(pid, handle, name.clone(), id);
+            self.handles.found(pid, handle, name.as_deref(), id);
         }
         looked
     }

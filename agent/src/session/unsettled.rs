@@ -6,10 +6,7 @@
 
 use std::mem;
 
-use super::{
-    clock,
-    names::{Answer, AnswerKind},
-};
+use super::names::{Answer, AnswerKind};
 
 /// How long a name is held back, ns: longer than unloading a module takes, and than records lie in
 /// the ring.
@@ -83,13 +80,23 @@ impl Unsettled {
             .collect()
     }
 
-    /// Answers that need not be held back any longer.
-    pub(super) fn settled(&mut self) -> Vec<Answer> {
-        if self.names.is_empty() {
-            return Vec::new();
+    /// Answers that need not be held back any longer: records from before `heard`, ns of
+    /// `CLOCK_MONOTONIC`, have been taken in.
+    pub(super) fn settled(&mut self, heard: u64) -> Vec<Answer> {
+        let since = heard.saturating_sub(HELD);
+        let is_over = |held: &Held| held.is_doubtful || held.read_at < since;
+        if self.names.iter().any(is_over) {
+            self.release(is_over)
+        } else {
+            Vec::new()
         }
-        let since = clock::monotonic().saturating_sub(HELD);
-        self.release(|held| held.is_doubtful || held.read_at < since)
+    }
+
+    /// Those of a process that has ended. What has no answer yet is held back no more.
+    pub(super) fn of_process(&mut self, pid: u32) -> Vec<Answer> {
+        let answers = self.release(|held| held.pid == pid);
+        self.names.retain(|held| held.pid != pid);
+        answers
     }
 
     /// All answers.
@@ -123,7 +130,7 @@ impl Unsettled {
 mod tests {
     use trace::fact;
 
-    use super::*;
+    use super::{super::clock, *};
 
     fn answer(pid: u32, id: u32) -> Answer {
         Answer {
@@ -169,8 +176,11 @@ mod tests {
     fn names_are_held_back_until_they_are_old() {
         let mut unsettled = held([0, clock::monotonic()]);
         let name = |id: u32| Some(format!("kernel {id}"));
-        assert_eq!(names(unsettled.settled()), [name(0)]);
-        assert_eq!(names(unsettled.settled()), Vec::<Option<String>>::new());
+        assert_eq!(names(unsettled.settled(clock::monotonic())), [name(0)]);
+        assert_eq!(
+            names(unsettled.settled(clock::monotonic())),
+            Vec::<Option<String>>::new()
+        );
         assert_eq!(names(unsettled.all()), [name(1)]);
     }
 
@@ -181,16 +191,39 @@ mod tests {
         assert_eq!(unsettled.doubt(8, now), [0; 0]);
         assert_eq!(unsettled.doubt(7, now + 1), [1]);
         assert_eq!(unsettled.doubt(7, now + 1), [0; 0]);
-        assert_eq!(names(unsettled.settled()), [None]);
+        assert_eq!(names(unsettled.settled(clock::monotonic())), [None]);
         assert_eq!(names(unsettled.all()), [Some("kernel 0".to_owned())]);
+    }
+
+    #[test]
+    fn records_that_are_not_taken_in_yet_may_make_names_doubtful() {
+        let now = clock::monotonic();
+        let mut unsettled = held([now, now]);
+        assert_eq!(names(unsettled.settled(now)), Vec::<Option<String>>::new());
+        assert_eq!(names(unsettled.settled(now + HELD + 1)).len(), 2);
+    }
+
+    #[test]
+    fn what_is_held_back_of_a_process_is_told_at_its_end() {
+        let now = clock::monotonic();
+        let mut unsettled = held([now, now]);
+        unsettled.expect(8, 2, 2, now);
+        assert_eq!(names(unsettled.of_process(7)).len(), 2);
+        assert!(unsettled.hold(answer(8, 2)).is_none());
     }
 
     #[test]
     fn an_answer_that_comes_late_is_waited_for() {
         let mut unsettled = Unsettled::default();
         unsettled.expect(7, 3, 3, 0);
-        assert_eq!(names(unsettled.settled()), Vec::<Option<String>>::new());
+        assert_eq!(
+            names(unsettled.settled(clock::monotonic())),
+            Vec::<Option<String>>::new()
+        );
         assert!(unsettled.hold(answer(7, 3)).is_none());
-        assert_eq!(names(unsettled.settled()), [Some("kernel 3".to_owned())]);
+        assert_eq!(
+            names(unsettled.settled(clock::monotonic())),
+            [Some("kernel 3".to_owned())]
+        );
     }
 }

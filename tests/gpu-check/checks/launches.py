@@ -18,20 +18,28 @@ def check(bench, name):
 
 
 def check_reused(bench, name):
-    """The same for a program that unloads its kernels all the time: a name may be missing, and never wrong."""
+    """The same for a program that unloads its kernels: a name may be missing, and never another kernel's."""
     truth, recording = bench.record(name, timeout=150)
     bench.complete(name, recording)
-    profile = truth["profile"]
-    report = recording.report(profile["window"], label="window")
-    match = names.Match(report.kernels(), [(kernel, count) for kernel, _, count in profile["kernels"]])
-    launched = sum(count for _, _, count in profile["kernels"])
-    wrong = sum(max(0, found - wanted) for found, wanted in match.differences.values())
-    bench.table.equal(name, "kernel launches", report.launches(), launched)
-    bench.table.equal(name, "launches under another kernel's name", wrong, 0, cause=f"{match.differences}")
-    bench.table.information(
-        name, "launches of kernels without a name", match.nameless, 0,
-        "a module that is unloaded right after its launches takes their names along",
-    )
+    for life in ("short_lived", "long_lived"):
+        profile = truth[life]
+        report = recording.report(profile["window"], label=life)
+        kernels = [(kernel, count) for kernel, _, count in profile["kernels"]]
+        match = names.Match(report.kernels(), kernels)
+        launched = sum(count for _, count in kernels)
+        wrong = sum(max(0, found - wanted) for found, wanted in match.differences.values())
+        claim = life.replace("_", "-") + " plans"
+        bench.table.equal(name, f"{claim}: kernel launches", report.launches(), launched)
+        bench.table.equal(
+            name, f"{claim}: launches under another kernel's name", wrong, 0, cause=f"{match.differences}",
+        )
+        if life == "short_lived":
+            bench.table.information(
+                name, f"{claim}: launches without a name", match.nameless, launched,
+                "right: all; a module that is gone right after its launches takes their names along",
+            )
+        else:
+            compare_names(bench.table, name, report.kernels(), kernels)
     recording.drop()
 
 

@@ -1,24 +1,39 @@
-"""Plans of cuFFT that are made and ended all the time, and with them modules and kernel handles."""
+"""Plans of cuFFT that come and go, and with them modules and kernel handles.
+
+First each plan ends as soon as its transform is launched, then it lives for longer than cudasnoop holds a name back.
+"""
+
+import time
 
 import torch
 from truth import profiled, write
 
-ROUNDS = 5
-LENGTHS = (31, 48, 64, 100, 128, 243, 512, 1024, 2048, 4096)
+LENGTHS = (48, 64, 100, 128, 243, 512, 1024, 2048)
+LIFE = 1.3
 
 
 def main():
     torch.manual_seed(0)
-    torch.backends.cuda.cufft_plan_cache.max_size = 0
     inputs = [torch.randn(4, length, device="cuda") for length in LENGTHS]
+    plans = torch.backends.cuda.cufft_plan_cache
 
-    def transforms(rounds):
-        for _ in range(rounds):
+    def short_lived():
+        plans.max_size = 0
+        for _ in range(5):
             for values in inputs:
                 torch.fft.rfft(values)
 
-    transforms(1)
-    write({"profile": profiled(lambda: transforms(ROUNDS))})
+    def long_lived():
+        plans.max_size = 1
+        for values in inputs:
+            for _ in range(3):
+                torch.fft.rfft(values)
+            torch.cuda.synchronize()
+            time.sleep(LIFE)
+
+    short_lived()
+    time.sleep(LIFE)
+    write({"short_lived": profiled(short_lived), "long_lived": profiled(long_lived)})
 
 
 main()

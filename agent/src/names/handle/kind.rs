@@ -10,6 +10,8 @@ const LESSONS: u32 = 32;
 const MET: usize = 8;
 /// The same where handles of another kind are known to have their names there.
 const MET_AND_BACKED: usize = 2;
+/// Handles of unknown name that a kind is judged by.
+const MEETINGS: u32 = 128;
 
 /// Handles whose structures begin with the same word.
 #[derive(Debug)]
@@ -17,16 +19,18 @@ pub(super) struct Kind {
     pub(super) first_word: u64,
     told: Told,
     met: Vec<Met>,
+    meetings: u32,
 }
 
 /// Handles of known name.
 #[derive(Debug)]
 struct Told {
-    /// A bit for each word that pointed to the name, of every one of them.
+    /// A bit for each word that pointed to the name, of every one of them that had it anywhere in these.
     places: u64,
     /// Different names, up to [`TOLD`].
     names: Vec<String>,
-    lessons: u32,
+    agreeing: u32,
+    contradicting: u32,
 }
 
 /// A handle of unknown name.
@@ -44,41 +48,59 @@ impl Kind {
             told: Told {
                 places: u64::MAX,
                 names: Vec::new(),
-                lessons: 0,
+                agreeing: 0,
+                contradicting: 0,
             },
             met: Vec::new(),
+            meetings: 0,
         }
     }
 
     /// Whether no more handles of known name are wanted.
     pub(super) fn was_told_enough(&self) -> bool {
-        self.told.lessons >= LESSONS
+        self.told.agreeing + self.told.contradicting >= LESSONS
     }
 
     /// A handle is called `name`, which the words of these bits point to.
     pub(super) fn told(&mut self, name: &str, places: u64) {
         let told = &mut self.told;
-        told.lessons += 1;
+        if told.places & places == 0 {
+            told.contradicting += 1;
+            return;
+        }
         told.places &= places;
+        told.agreeing += 1;
         if told.names.len() < TOLD && told.names.iter().all(|known| known != name) {
             told.names.push(name.to_owned());
         }
     }
 
+    /// Whether no more handles of unknown name are wanted.
+    pub(super) fn met_enough(&self) -> bool {
+        self.met.len() >= MET || self.meetings >= MEETINGS
+    }
+
     /// A handle of unknown name has these symbols. The same kernel once more, of a module that was loaded
     /// again, shows nothing.
-    pub(super) fn met(&mut self, handle: u64, symbols: impl FnOnce() -> Vec<(usize, String)>) {
-        if self.met.len() >= MET || self.met.iter().any(|met| met.handle == handle) {
-            return;
-        }
-        let symbols = symbols();
-        if !symbols.is_empty() && self.met.iter().all(|met| met.symbols != symbols) {
+    pub(super) fn met(&mut self, handle: u64, symbols: Vec<(usize, String)>) {
+        self.meetings += 1;
+        let is_new = |met: &Met| met.handle != handle && met.symbols != symbols;
+        if !symbols.is_empty() && self.met.iter().all(is_new) {
             self.met.push(Met { handle, symbols });
         }
     }
 
+    /// Whether handles of known name are where the others say. A structure is read some time after
+    /// its handle was looked up, and may be gone by then: one in five may contradict.
+    fn is_trusted(&self) -> bool {
+        self.told.contradicting == 0 || self.told.contradicting * 4 <= self.told.agreeing
+    }
+
     /// A bit for each word that points to the name for sure, by handles of this kind alone.
     pub(super) fn own_places(&self) -> u64 {
+        if !self.is_trusted() {
+            return 0;
+        }
         if self.told.names.len() >= TOLD {
             return self.told.places;
         }
@@ -90,24 +112,20 @@ impl Kind {
         }
     }
 
-    /// The word that points to the name; `None` while that is not sure. `elsewhere` has the bits that
-    /// are sure for other kinds.
-    pub(super) fn place(&self, elsewhere: u64) -> Option<usize> {
+    /// A bit for each word that points to the name; none while that is not sure. `elsewhere` has the
+    /// bits that are sure for other kinds.
+    pub(super) fn places(&self, elsewhere: u64) -> u64 {
         let own = self.own_places();
         let backed = self.told.places & elsewhere;
-        let sure = if own != 0 {
+        if own != 0 || !self.is_trusted() {
             own
-        } else if self.told.names.is_empty() {
-            let alike = self.alike() & backed;
-            if self.met.len() >= MET_AND_BACKED {
-                alike
-            } else {
-                0
-            }
-        } else {
+        } else if !self.told.names.is_empty() {
             backed
-        };
-        (sure != 0).then(|| sure.trailing_zeros() as usize)
+        } else if self.met.len() >= MET_AND_BACKED {
+            self.alike() & backed
+        } else {
+            0
+        }
     }
 
     /// A bit for each word at which all handles of unknown name have symbols, and different ones.

@@ -12,12 +12,14 @@ mod kind;
 
 use kind::Kind;
 
-use crate::discover::Memory;
+use crate::discover::{LookBudget, Memory};
 
 /// Words of a handle's structure that are looked at.
 const WORDS: usize = 64;
 /// Kinds that are told apart; the real driver has two.
 const MAX_KINDS: usize = 8;
+/// Handles of no kind after which no more are looked at closely.
+const STRANGERS: u32 = 64;
 /// Longest name that is read, bytes. The longest of torch 2.14 has 2,301.
 const NAME_LIMIT: usize = 4096;
 /// A name is read in pieces of so many bytes, for most are short.
@@ -27,6 +29,8 @@ const PIECE: usize = 256;
 #[derive(Debug, Default)]
 pub struct NamePlaces {
     kinds: Vec<Kind>,
+    /// Handles of no kind.
+    strangers: u32,
 }
 
 /// How sure it is that a handle is called as it is said to be.
@@ -41,7 +45,7 @@ pub enum Source {
 
 /// What was found at a handle.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Found {
+pub struct Sight {
     /// What the kernel is called; `None` where it is not sure where names are, or none is there.
     pub name: Option<String>,
     /// With this handle it has become sure: others are worth another look.
@@ -51,113 +55,136 @@ pub struct Found {
 impl NamePlaces {
     /// Learns from a handle that is known to be called `name`. True where that made it sure where the
     /// names of its kind are.
-    pub fn learn(&mut self, memory: &mut Memory, handle: u64, name: &str, source: Source) -> bool {
+    pub fn learn(
+        &mut self,
+        (memory, budget): (&mut Memory, &mut LookBudget),
+        handle: u64,
+        name: &str,
+        source: Source,
+    ) -> bool {
         if !is_symbol(name.as_bytes()) || name.len() >= NAME_LIMIT {
             return false;
         }
-        let mut structure = Structure::read(memory, handle);
-        let first_word = structure.as_ref().map(|structure| structure.words[0]);
-        let mut known = self.kinds.iter();
-        if known.any(|kind| Some(kind.first_word) == first_word && kind.was_told_enough()) {
+        let structure = Structure::read(memory, handle);
+        let kind = structure
+            .as_ref()
+            .and_then(|structure| self.find(structure));
+        let is_known = kind.and_then(|index| self.kinds.get(index));
+        if is_known.map_or(self.strangers >= STRANGERS, Kind::was_told_enough) {
             return false;
         }
-        let pointers = |structure: &Option<Structure>, memory: &Memory| {
-            structure
-                .as_ref()
-                .map_or(0, |structure| structure.pointers_to(memory, name))
+        let pointers = |structure: Option<&Structure>, memory: &Memory| {
+            structure.map_or(0, |structure| structure.pointers_to(memory, name))
         };
-        let mut places = pointers(&structure, memory);
+        let mut places = pointers(structure.as_ref(), memory);
+        let mut structure = structure;
         if places == 0 {
             // Its memory may be newer than what is known of the process's.
-            if !memory.refresh() {
+            if !memory.refresh(budget) {
                 return false;
             }
             structure = Structure::read(memory, handle);
-            places = pointers(&structure, memory);
+            places = pointers(structure.as_ref(), memory);
         }
-        let Some(structure) = structure else {
-            return false;
-        };
         if places == 0 && source == Source::HostStub {
             return false;
         }
-        let Some(index) = self.kind(structure.words[0]) else {
-            return false;
-        };
-        self.change(index, |kind| kind.told(name, places))
+        let index = structure.and_then(|structure| self.kind(&structure, places != 0));
+        index.is_some_and(|index| self.change(index, |kind| kind.told(name, places)))
     }
 
     /// What the handle is called.
-    pub fn name(&mut self, memory: &mut Memory, handle: u64) -> Found {
-        if memory.holds_code(handle) {
-            return Found::default();
+    pub fn name(&mut self, (memory, budget): (&mut Memory, &mut LookBudget), handle: u64) -> Sight {
+        if memory.holds_code(handle) || !memory.is_known(handle) && !memory.refresh(budget) {
+            return Sight::default();
         }
-        let found = self.look(memory, handle);
-        if found.name.is_none() && memory.refresh() {
-            return self.look(memory, handle);
-        }
-        found
-    }
-
-    fn look(&mut self, memory: &Memory, handle: u64) -> Found {
-        let structure = Structure::read(memory, handle);
-        let index = structure
-            .as_ref()
-            .and_then(|structure| self.kind(structure.words[0]));
-        let (Some(structure), Some(index)) = (structure, index) else {
-            return Found::default();
+        let Some(structure) = Structure::read(memory, handle) else {
+            return Sight::default();
         };
-        let surer = self.place(index).is_none()
-            && self.change(index, |kind| {
-                kind.met(handle, || structure.symbols(memory));
-            });
-        let pointer = self
-            .place(index)
-            .and_then(|place| structure.words.get(place));
-        Found {
-            name: pointer.and_then(|pointer| text(memory, *pointer)),
+        let index = self.find(&structure);
+        let sure = index.map_or(0, |index| self.places(index));
+        let wanted = index.and_then(|index| self.kinds.get(index));
+        if sure == 0 && wanted.map_or(self.strangers >= STRANGERS, Kind::met_enough) {
+            return Sight::default();
+        }
+        let is_new = |(_, pointer): &(usize, u64)| !memory.is_known(*pointer);
+        let mut pointers = structure.pointers();
+        let is_newer = if sure == 0 {
+            pointers.any(|pointer| is_new(&pointer))
+        } else {
+            pointers.any(|pointer| sure >> pointer.0 & 1 != 0 && is_new(&pointer))
+        };
+        drop(pointers);
+        if is_newer {
+            memory.refresh(budget);
+        }
+        let mut surer = false;
+        if sure == 0 {
+            let symbols = structure.symbols(memory);
+            let index = self.kind(&structure, !symbols.is_empty());
+            surer = index.is_some_and(|index| self.change(index, |kind| kind.met(handle, symbols)));
+        }
+        let index = self.find(&structure);
+        let places = index.map_or(0, |index| self.places(index));
+        Sight {
+            name: structure.text_at(memory, places),
             surer,
         }
     }
 
-    /// The kind of handles that begin with this word.
-    fn kind(&mut self, first_word: u64) -> Option<usize> {
-        let known = self
-            .kinds
+    /// Whether it is sure where names are, of handles of any kind.
+    pub fn is_sure(&self) -> bool {
+        (0..self.kinds.len()).any(|index| self.places(index) != 0)
+    }
+
+    /// The kind of a handle.
+    fn find(&self, structure: &Structure) -> Option<usize> {
+        let first_word = structure.words[0];
+        self.kinds
             .iter()
-            .position(|kind| kind.first_word == first_word);
-        if known.is_none() && self.kinds.len() < MAX_KINDS {
-            self.kinds.push(Kind::new(first_word));
-            return Some(self.kinds.len() - 1);
+            .position(|kind| kind.first_word == first_word)
+    }
+
+    /// The kind of a handle; a new one only where the handle shows something, lest garbage make kinds.
+    fn kind(&mut self, structure: &Structure, shows_something: bool) -> Option<usize> {
+        let known = self.find(structure);
+        if known.is_some() {
+            return known;
         }
-        known
+        if !shows_something || self.kinds.len() >= MAX_KINDS {
+            self.strangers += 1;
+            return None;
+        }
+        self.kinds.push(Kind::new(structure.words[0]));
+        Some(self.kinds.len() - 1)
     }
 
     /// Changes what is known of a kind. True where it is sure now where its names are, and was not.
     fn change(&mut self, index: usize, change: impl FnOnce(&mut Kind)) -> bool {
-        let before = self.place(index);
-        if let Some(kind) = self.kinds.get_mut(index) {
-            change(kind);
-            let first_word = kind.first_word;
-            let after = self.place(index);
-            if after != before {
-                tracing::debug!(
-                    "where names are in driver handles that begin with {first_word:#x}: {}",
-                    after.map_or("not sure".to_owned(), |word| format!("byte {}", word * 8))
-                );
-            }
-            return before.is_none() && after.is_some();
+        let before = self.places(index);
+        let Some(kind) = self.kinds.get_mut(index) else {
+            return false;
+        };
+        change(kind);
+        let first_word = kind.first_word;
+        let after = self.places(index);
+        if after != before {
+            tracing::debug!(
+                "words with names in driver handles that begin with {first_word:#x}: {after:#b}"
+            );
         }
-        false
+        before == 0 && after != 0
     }
 
-    /// The word of a kind's handles that points to the name; `None` while that is not sure.
-    fn place(&self, index: usize) -> Option<usize> {
+    /// A bit for each word of a kind's handles that points to the name; none while that is not sure.
+    fn places(&self, index: usize) -> u64 {
         let others = self.kinds.iter().enumerate();
         let elsewhere = others
             .filter(|(other, _)| *other != index)
             .fold(0, |all, (_, kind)| all | kind.own_places());
-        self.kinds.get(index)?.place(elsewhere)
+        self.kinds
+            .get(index)
+            .map_or(0, |kind| kind.places(elsewhere))
     }
 }
 
@@ -191,6 +218,18 @@ impl Structure {
                     && there.strip_suffix(&[0]) == Some(name.as_bytes())
             })
             .fold(0, |places, (index, _)| places | 1 << index)
+    }
+
+    /// The text that all words of these bits point to; `None` where they differ.
+    fn text_at(&self, memory: &Memory, places: u64) -> Option<String> {
+        let chosen = self
+            .pointers()
+            .filter(|(index, _)| places >> index & 1 != 0);
+        let mut texts = chosen.map(|(_, pointer)| text(memory, pointer));
+        let first = texts.next()??;
+        texts
+            .all(|text| text.as_deref() == Some(&first))
+            .then_some(first)
     }
 
     /// The words that point to symbols of C++, and those.
@@ -282,13 +321,20 @@ mod tests {
         let mut places = NamePlaces::default();
         let mut sure = false;
         for (handle, name) in handles {
-            sure = places.learn(&mut memory(), handle.address(), name, Source::Driver);
+            sure = places.learn(
+                (&mut memory(), &mut LookBudget::default()),
+                handle.address(),
+                name,
+                Source::Driver,
+            );
         }
         (places, sure)
     }
 
     fn name_of(places: &mut NamePlaces, handle: u64) -> Option<String> {
-        places.name(&mut memory(), handle).name
+        places
+            .name((&mut memory(), &mut LookBudget::default()), handle)
+            .name
     }
 
     #[test]
@@ -350,27 +396,47 @@ mod tests {
         let again = Handle::new(KERNEL, &name(0));
         let mut places = NamePlaces::default();
         for handle in handles[..7].iter().chain([&again]) {
-            let found = places.name(&mut memory(), handle.address());
-            assert_eq!(found, Found::default());
+            let found = places.name(
+                (&mut memory(), &mut LookBudget::default()),
+                handle.address(),
+            );
+            assert_eq!(found, Sight::default());
             // The same once more proves no more.
             assert_eq!(
-                places.name(&mut memory(), handle.address()),
-                Found::default()
+                places.name(
+                    (&mut memory(), &mut LookBudget::default()),
+                    handle.address()
+                ),
+                Sight::default()
             );
         }
-        let eighth = places.name(&mut memory(), handles[7].address());
-        let expected = Found {
+        let eighth = places.name(
+            (&mut memory(), &mut LookBudget::default()),
+            handles[7].address(),
+        );
+        let expected = Sight {
             name: Some(name(7)),
             surer: true,
         };
         assert_eq!(eighth, expected);
-        let first = Found {
+        let first = Sight {
             name: Some(name(0)),
             surer: false,
         };
-        assert_eq!(places.name(&mut memory(), handles[0].address()), first);
+        assert_eq!(
+            places.name(
+                (&mut memory(), &mut LookBudget::default()),
+                handles[0].address()
+            ),
+            first
+        );
         // One that was told, and is called otherwise, ends it.
-        places.learn(&mut memory(), handles[0].address(), "other", Source::Driver);
+        places.learn(
+            (&mut memory(), &mut LookBudget::default()),
+            handles[0].address(),
+            "other",
+            Source::Driver,
+        );
         assert_eq!(name_of(&mut places, handles[1].address()), None);
     }
 
@@ -411,19 +477,33 @@ mod tests {
         let mut sure = Vec::new();
         for (handle, name) in [(&a, "a"), (&b, "B"), (&b, "b"), (&c, "c"), (&c, "C")] {
             let address = handle.address();
-            sure.push(places.learn(&mut memory(), address, name, Source::HostStub));
+            sure.push(places.learn(
+                (&mut memory(), &mut LookBudget::default()),
+                address,
+                name,
+                Source::HostStub,
+            ));
         }
         assert_eq!(sure, [false, false, false, true, false]);
         assert_eq!(name_of(&mut places, a.address()).as_deref(), Some("a"));
     }
 
     #[test]
-    fn a_handle_that_contradicts_ends_the_trust() {
+    fn a_handle_that_contradicts_ends_the_trust_in_few() {
         let [a, b, c] = ["a", "b", "c"].map(|name| Handle::new(KERNEL, name));
         let elsewhere = Handle::with_name_at(KERNEL, "d", 9);
         let lessons = [(&a, "a"), (&b, "b"), (&c, "c"), (&elsewhere, "d")];
         let (mut places, _) = taught(&lessons);
         assert_eq!(name_of(&mut places, a.address()), None);
+        // One of five may have been gone before it was read.
+        let d = Handle::new(KERNEL, "d");
+        places.learn(
+            (&mut memory(), &mut LookBudget::default()),
+            d.address(),
+            "d",
+            Source::Driver,
+        );
+        assert_eq!(name_of(&mut places, a.address()).as_deref(), Some("a"));
     }
 
     #[test]
@@ -466,7 +546,7 @@ mod tests {
             }
             let mut places = NamePlaces::default();
             for name in ["a", "b", "c", "d"] {
-                places.learn(&mut memory(), address, name, Source::Driver);
+                places.learn((&mut memory(), &mut LookBudget::default()), address, name, Source::Driver);
             }
             name_of(&mut places, address);
         }
