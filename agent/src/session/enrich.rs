@@ -178,7 +178,7 @@ impl Enricher {
     /// A module or library is gone, or nobody knows which: handles of its kernels may be used again for
     /// others.
     fn unloaded(&mut self, pid: u32, container: Option<u64>, timestamp: u64) {
-        let change = self.handles.unloaded(pid, container, timestamp);
+        let change = self.handles.unloaded(pid, container);
         self.changed(pid, change);
         for handle in self.unsettled.doubt(pid, timestamp) {
             self.handles.doubt(pid, handle);
@@ -266,6 +266,14 @@ impl Enricher {
             self.heard(answer, emit);
         }
         for answer in self.unsettled.settled(heard) {
+            if let AnswerKind::Handle(fact::Kernel {
+                name: Some(_),
+                handle,
+                ..
+            }) = answer.kind
+            {
+                self.handles.settled(answer.pid, handle);
+            }
             emit(&answer_event(answer));
         }
     }

@@ -20,11 +20,13 @@ const MAX_NAMES: usize = 64 << 20;
 const MAX_OPEN: usize = 256;
 /// Most host stubs of a process that wait for a name or for a handle.
 const MAX_HALVES: usize = 1 << 12;
-/// A handle that was doubtful so often is looked at only while nothing is unloaded, lest each look
-/// makes a kernel of its own.
+/// A handle that was doubtful so often is not looked at again at once, lest each look makes a kernel of
+/// its own.
 const MAX_DOUBTS: u32 = 2;
-/// Nothing is unloaded if nothing was for so long, ns.
-const QUIET: u64 = 1_000_000_000;
+/// How long it takes then until it is looked at again, ns; twice as long with each doubt more.
+const LOOK_AGAIN: u64 = 1_000_000_000;
+/// How often that is doubled.
+const MAX_DOUBLED: u32 = 6;
 
 /// Handles of all processes.
 #[derive(Debug, Default)]
@@ -49,8 +51,6 @@ struct OfProcess {
     /// Libraries by their modules.
     libraries: FxHashMap<u64, u64>,
     lookout: Lookout,
-    /// When the last call was entered that unloaded device code, ns of `CLOCK_MONOTONIC`.
-    unloaded_at: u64,
 }
 
 /// Where a process's names are read.
@@ -82,8 +82,21 @@ struct Found {
     fingerprint: Option<u64>,
     /// The kernel id that it is passed on under.
     id: u32,
-    /// How often what was read there was in doubt.
+    /// How often in succession what was read there was in doubt.
     doubts: u32,
+    /// When it was last looked at, ns of `CLOCK_MONOTONIC`.
+    looked_at: u64,
+}
+
+impl Found {
+    /// Whether it is too early to look again.
+    fn is_too_early(&self) -> bool {
+        let Some(more) = self.doubts.checked_sub(MAX_DOUBTS) else {
+            return false;
+        };
+        let wait = LOOK_AGAIN << more.min(MAX_DOUBLED);
+        clock::monotonic().saturating_sub(self.looked_at) < wait
+    }
 }
 
 /// The one of a kernel's name and its driver handle that came first.
@@ -98,7 +111,7 @@ enum Half {
 pub(super) enum Looked {
     /// What it was before, under this kernel id.
     Same(u32),
-    /// Under this kernel id, until nothing is unloaded any more and it can be looked at.
+    /// Under this kernel id, until it can be looked at again.
     NotNow(u32),
     /// Something new; its name, where that can be found out.
     New(Option<String>),
@@ -238,8 +251,7 @@ impl Handles {
     pub(super) fn look(&mut self, pid: u32, handle: u64) -> (Looked, Change) {
         let process = self.processes.entry(pid).or_default();
         if let Some(found) = process.found.get(&handle)
-            && found.doubts >= MAX_DOUBTS
-            && clock::monotonic().saturating_sub(process.unloaded_at) < QUIET
+            && found.is_too_early()
         {
             let looked = match found.fingerprint {
                 // Under the id of a name, it would have that name.
@@ -268,17 +280,25 @@ impl Handles {
     pub(super) fn found(&mut self, pid: u32, handle: u64, name: Option<&str>, id: u32) {
         let found = &mut self.processes.entry(pid).or_default().found;
         let before = found.get(&handle);
-        if before.is_some() || found.len() < MAX_HANDLES {
-            let doubts = before.map_or(0, |found| found.doubts);
-            let fingerprint = name.map(fingerprint);
-            found.insert(
-                handle,
-                Found {
-                    fingerprint,
-                    id,
-                    doubts,
-                },
-            );
+        if before.is_none() && found.len() >= MAX_HANDLES {
+            return;
+        }
+        // One that could not be looked at was not looked at.
+        let is_early = before.filter(|found| found.is_too_early());
+        let new = Found {
+            fingerprint: name.map(fingerprint),
+            id,
+            doubts: before.map_or(0, |found| found.doubts),
+            looked_at: is_early.map_or_else(clock::monotonic, |found| found.looked_at),
+        };
+        found.insert(handle, new);
+    }
+
+    /// What was read there was the kernel's name.
+    pub(super) fn settled(&mut self, pid: u32, handle: u64) {
+        let process = self.processes.get_mut(&pid);
+        if let Some(found) = process.and_then(|process| process.found.get_mut(&handle)) {
+            found.doubts = 0;
         }
     }
 
@@ -291,13 +311,12 @@ impl Handles {
         }
     }
 
-    /// Device code was unloaded by a call that was entered at `timestamp`: this module or library, or what
-    /// nobody knows. Its handles may be used again for other kernels.
-    pub(super) fn unloaded(&mut self, pid: u32, container: Option<u64>, timestamp: u64) -> Change {
+    /// Device code was unloaded: this module or library, or what nobody knows. Its handles may be used
+    /// again for other kernels.
+    pub(super) fn unloaded(&mut self, pid: u32, container: Option<u64>) -> Change {
         let Some(process) = self.processes.get_mut(&pid) else {
             return Change::default();
         };
-        process.unloaded_at = timestamp;
         // Names that can be read again need not be trusted.
         let is_sure = process.lookout.places.is_sure();
         let is_gone = |told: &Told| match container {
@@ -522,7 +541,7 @@ mod tests {
         let mut hidden = Structure::new("first");
         let first = read_name(handles.look(pid, hidden.handle()));
         handles.found(pid, hidden.handle(), first.as_deref(), 9);
-        let change = handles.unloaded(pid, Some(99), 1);
+        let change = handles.unloaded(pid, Some(99));
         assert_eq!(change.handles, [hidden.handle()]);
         hidden.rename("second");
         let second = read_name(handles.look(pid, hidden.handle()));
@@ -534,7 +553,7 @@ mod tests {
         let pid = std::process::id();
         let mut handles = Handles::default();
         assert!(handles.stub_paired(pid, 70));
-        assert_eq!(handles.unloaded(pid, Some(99), 1).handles, [70]);
+        assert_eq!(handles.unloaded(pid, Some(99)).handles, [70]);
         assert_eq!(read_name(handles.look(pid, 70)), None);
         handles.told(&by_name(71, MODULE, "told"));
         assert!(!handles.stub_paired(pid, 71));
@@ -545,26 +564,37 @@ mod tests {
         let pid = std::process::id();
         let (mut handles, _structures) = shown();
         let hidden = Structure::new("hidden");
-        for id in [8, 9] {
-            let name = read_name(handles.look(pid, hidden.handle()));
+        let handle = hidden.handle();
+        let look_at = |handles: &mut Handles, id| {
+            let name = read_name(handles.look(pid, handle));
             assert_eq!(name.as_deref(), Some("hidden"));
-            handles.found(pid, hidden.handle(), name.as_deref(), id);
-            handles.unloaded(pid, Some(99), clock::monotonic());
-            handles.doubt(pid, hidden.handle());
+            handles.found(pid, handle, name.as_deref(), id);
+        };
+        for id in [8, 9] {
+            look_at(&mut handles, id);
+            handles.unloaded(pid, Some(99));
+            handles.doubt(pid, handle);
         }
-        let (looked, _) = handles.look(pid, hidden.handle());
-        assert_eq!(looked, Looked::NotNow(9));
+        assert_eq!(handles.look(pid, handle).0, Looked::NotNow(9));
         // After a while it is looked at again.
-        handles.unloaded(pid, Some(99), clock::monotonic() - 2 * QUIET);
-        let name = read_name(handles.look(pid, hidden.handle()));
-        assert_eq!(name.as_deref(), Some("hidden"));
-        handles.found(pid, hidden.handle(), name.as_deref(), 10);
+        let long_ago = |handles: &mut Handles| {
+            let process = handles.processes.get_mut(&pid).expect("known");
+            let found = process.found.get_mut(&handle).expect("known");
+            found.looked_at -= LOOK_AGAIN + 1;
+        };
+        long_ago(&mut handles);
+        look_at(&mut handles, 10);
         // The id that has that name is not given to what may be another kernel.
-        handles.unloaded(pid, Some(99), clock::monotonic());
-        assert_eq!(read_name(handles.look(pid, hidden.handle())), None);
-        handles.found(pid, hidden.handle(), None, 11);
-        let (looked, _) = handles.look(pid, hidden.handle());
-        assert_eq!(looked, Looked::NotNow(11));
+        handles.unloaded(pid, Some(99));
+        assert_eq!(read_name(handles.look(pid, handle)), None);
+        handles.found(pid, handle, None, 11);
+        assert_eq!(handles.look(pid, handle).0, Looked::NotNow(11));
+        // Once what was read is sure, it is looked at whenever something was unloaded.
+        long_ago(&mut handles);
+        look_at(&mut handles, 12);
+        handles.settled(pid, handle);
+        handles.unloaded(pid, Some(99));
+        assert_eq!(handles.look(pid, handle).0, Looked::Same(12));
     }
 
     #[test]
@@ -582,14 +612,14 @@ mod tests {
         handles.told(&record("cuKernelGetFunction", 3, 1, ""));
         handles.told(&record("cuFuncGetName", 3, 0, "name"));
         assert_eq!(handles.name(pid, 3), Some("name"));
-        let mut gone = handles.unloaded(pid, Some(70), 1).handles;
+        let mut gone = handles.unloaded(pid, Some(70)).handles;
         gone.sort_unstable();
         assert_eq!(gone, [1, 3]);
         assert_eq!(handles.name(pid, 1), None);
         assert_eq!(handles.name(pid, 2), Some("name"));
-        assert_eq!(handles.unloaded(pid + 1, Some(71), 1), Change::default());
+        assert_eq!(handles.unloaded(pid + 1, Some(71)), Change::default());
         // The module of a library goes with the library.
-        let mut gone = handles.unloaded(pid, Some(71), 1).handles;
+        let mut gone = handles.unloaded(pid, Some(71)).handles;
         gone.sort_unstable();
         assert_eq!(gone, [2, 4]);
     }
@@ -599,10 +629,10 @@ mod tests {
         let pid = std::process::id();
         let mut handles = Handles::default();
         handles.told(&by_name(1, MODULE, "name"));
-        handles.unloaded(pid, None, 1);
+        handles.unloaded(pid, None);
         assert_eq!(handles.name(pid, 1), Some("name"));
         let (mut handles, structures) = shown();
-        handles.unloaded(pid, None, 1);
+        handles.unloaded(pid, None);
         assert_eq!(handles.name(pid, structures[0].handle()), None);
         let name = read_name(handles.look(pid, structures[0].handle()));
         assert_eq!(name.as_deref(), Some("one"));
