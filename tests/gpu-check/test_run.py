@@ -14,7 +14,7 @@ from checks import launches, native
 from gpu_check import lambdas, names, process
 from gpu_check.bench import Bench, _window
 from gpu_check.report import Report, counted
-from gpu_check.rows import EQUAL, FAILED, UNEQUAL, Table
+from gpu_check.rows import EQUAL, FAILED, INFORMATION, UNEQUAL, Table
 
 
 def report(calls=(), kernels=(), copies=(), accounts=(), lost=None, complete=True):
@@ -33,6 +33,33 @@ def report(calls=(), kernels=(), copies=(), accounts=(), lost=None, complete=Tru
         "accounts": [{"api": api, "made": made, "balanced": balanced} for api, made, balanced in accounts],
         "gaps": [],
     })
+
+
+class Reused(unittest.TestCase):
+    """Kernels whose handles are used again."""
+
+    PROFILE = {"kernels": [["void regular_fft_r2c<48u, EPT<6u>>(int)", "cuLaunchKernel", 6]]}
+
+    def compare(self, life, kernels):
+        table = Table()
+        truth = {"profile": self.PROFILE, "transforms": {"48": 3, "64": 3}}
+        launches.compare_reused(table, "fft_plans", life, kernels, truth)
+        return [row.equal for row in table.rows]
+
+    def test_names_are_told_apart_by_length(self):
+        kernels = [("_Z15regular_fft_r2cILj48E3EPTvPf", 3), ("_Z14vector_fft_r2cILj64E3EPTvPf", 3)]
+        self.assertEqual(self.compare("long-lived", kernels), [EQUAL, EQUAL, EQUAL, INFORMATION])
+
+    def test_a_name_may_be_missing_where_the_kernel_is_gone(self):
+        kernels = [(None, 5), ("_Z15regular_fft_r2cILj48E3EPTvPf", 1)]
+        self.assertEqual(self.compare("short-lived", kernels), [EQUAL, EQUAL, INFORMATION, INFORMATION])
+        self.assertEqual(self.compare("long-lived", kernels), [EQUAL, EQUAL, UNEQUAL, INFORMATION])
+
+    def test_a_wrong_name_is_unequal(self):
+        kernels = [("_Z15regular_fft_r2cILj48E3EPTvPf", 6)]
+        self.assertEqual(self.compare("short-lived", kernels), [EQUAL, UNEQUAL, INFORMATION, INFORMATION])
+        other = [("_Z15regular_fft_r2cILj31E3EPTvPf", 3), (None, 3)]
+        self.assertEqual(self.compare("short-lived", other), [EQUAL, UNEQUAL, INFORMATION, INFORMATION])
 
 
 class Rows(unittest.TestCase):

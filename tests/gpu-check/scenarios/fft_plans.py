@@ -1,6 +1,7 @@
 """Plans of cuFFT that come and go, and with them modules and kernel handles.
 
 First each plan ends as soon as its transform is launched, then it lives for longer than cudasnoop holds a name back.
+Each transform is one kernel, and the kernel's name has its length: cuFFT makes a kernel of its own for each.
 """
 
 import time
@@ -9,6 +10,7 @@ import torch
 from truth import profiled, write
 
 LENGTHS = (48, 64, 100, 128, 243, 512, 1024, 2048)
+SHORT_LIVED, LONG_LIVED = 5, 3
 LIFE = 1.3
 
 
@@ -19,14 +21,14 @@ def main():
 
     def short_lived():
         plans.max_size = 0
-        for _ in range(5):
+        for _ in range(SHORT_LIVED):
             for values in inputs:
                 torch.fft.rfft(values)
 
     def long_lived():
         plans.max_size = 1
         for values in inputs:
-            for _ in range(3):
+            for _ in range(LONG_LIVED):
                 torch.fft.rfft(values)
             torch.cuda.synchronize()
             time.sleep(LIFE)
@@ -36,7 +38,10 @@ def main():
     short_lived()
     time.sleep(5)
     long_lived()
-    write({"short_lived": profiled(short_lived), "long_lived": profiled(long_lived)})
+    write({
+        "short_lived": {"profile": profiled(short_lived), "transforms": dict.fromkeys(LENGTHS, SHORT_LIVED)},
+        "long_lived": {"profile": profiled(long_lived), "transforms": dict.fromkeys(LENGTHS, LONG_LIVED)},
+    })
 
 
 main()
