@@ -346,6 +346,7 @@ impl Enricher {
         }
         let told = self.handles.name(pid, handle).map(str::to_owned);
         let registered = self.registered.get(&(pid, handle)).copied();
+        let mut is_lasting = true;
         let (subject, address) = match (layer, told) {
             // A kernel handle of the driver, or one that the runtime was given by
             // `cudaLibraryGetKernel`: the module is the caller's.
@@ -363,6 +364,10 @@ impl Enricher {
                         return Some(id);
                     }
                     Looked::NotNow(id) => return Some(id),
+                    Looked::Unread => {
+                        is_lasting = false;
+                        None
+                    }
                     Looked::New(name) => name,
                 };
                 if name.is_none() && layer == Layer::Runtime {
@@ -374,7 +379,9 @@ impl Enricher {
         };
         let id = self.next_kernel;
         self.next_kernel = id.wrapping_add(1);
-        self.kernels.insert((pid, handle), id);
+        if is_lasting {
+            self.kernels.insert((pid, handle), id);
+        }
         let query = NameQuery {
             pid,
             timestamp: record.header.timestamp,
@@ -395,13 +402,16 @@ impl Enricher {
         }
         let (looked, change) = self.handles.look(pid, handle);
         self.changed(pid, change);
-        if let Looked::New(name) = &looked {
-            let id = self.next_kernel;
-            if name.is_some() && !self.names.answers_at_once() {
-                self.unsettled.expect(pid, id, handle, clock::monotonic());
-            }
-            self.handles.found(pid, handle, name.as_deref(), id);
+        let name = match &looked {
+            Looked::Same(_) | Looked::NotNow(_) => return looked,
+            Looked::Unread => None,
+            Looked::New(name) => name.as_deref(),
+        };
+        let id = self.next_kernel;
+        if name.is_some() && !self.names.answers_at_once() {
+            self.unsettled.expect(pid, id, handle, clock::monotonic());
         }
+        self.handles.found(pid, handle, name, id);
         looked
     }
 }

@@ -113,6 +113,8 @@ pub(super) enum Looked {
     Same(u32),
     /// Under this kernel id, until it can be looked at again.
     NotNow(u32),
+    /// Something new, perhaps, until it can be looked at again.
+    Unread,
     /// Something new; its name, where that can be found out.
     New(Option<String>),
 }
@@ -255,7 +257,7 @@ impl Handles {
         {
             let looked = match found.fingerprint {
                 // Under the id of a name, it would have that name.
-                Some(_) => Looked::New(None),
+                Some(_) => Looked::Unread,
                 None => Looked::NotNow(found.id),
             };
             return (looked, Change::default());

@@ -184,7 +184,7 @@ fn a_handle_that_is_doubtful_all_the_time_keeps_its_id() {
     look_at(&mut handles, 10);
     // The id that has that name is not given to what may be another kernel.
     handles.unloaded(pid, Some(99));
-    assert_eq!(read_name(handles.look(pid, handle)), None);
+    assert_eq!(handles.look(pid, handle).0, Looked::Unread);
     handles.found(pid, handle, None, 11);
     assert_eq!(handles.look(pid, handle).0, Looked::NotNow(11));
     // Once what was read is sure, it is looked at whenever something was unloaded.
