@@ -18,8 +18,10 @@ use crate::discover::{LookBudget, Memory};
 const WORDS: usize = 64;
 /// Kinds that are told apart; the real driver has two.
 const MAX_KINDS: usize = 8;
-/// Handles of no kind after which no more are looked at closely.
-const STRANGERS: u32 = 64;
+/// Handles of no kind, of known name, after which no more of those are looked at closely.
+const TOLD_STRANGERS: u32 = 64;
+/// The same of unknown name. More, for one with a name of C shows nothing.
+const MET_STRANGERS: u32 = 1024;
 /// Longest name that is read, bytes. The longest of torch 2.14 has 2,301.
 const NAME_LIMIT: usize = 4096;
 /// A name is read in pieces of so many bytes, for most are short.
@@ -29,8 +31,10 @@ const PIECE: usize = 256;
 #[derive(Debug, Default)]
 pub struct NamePlaces {
     kinds: Vec<Kind>,
-    /// Handles of no kind.
-    strangers: u32,
+    /// Handles of no kind, of known name.
+    told_strangers: u32,
+    /// The same of unknown name.
+    met_strangers: u32,
 }
 
 /// How sure it is that a handle is called as it is said to be.
@@ -70,7 +74,8 @@ impl NamePlaces {
             .as_ref()
             .and_then(|structure| self.find(structure));
         let is_known = kind.and_then(|index| self.kinds.get(index));
-        if is_known.map_or(self.strangers >= STRANGERS, Kind::was_told_enough) {
+        let is_enough = self.told_strangers >= TOLD_STRANGERS;
+        if is_known.map_or(is_enough, Kind::was_told_enough) {
             return false;
         }
         let pointers = |structure: Option<&Structure>, memory: &Memory| {
@@ -89,8 +94,14 @@ impl NamePlaces {
         if places == 0 && source == Source::HostStub {
             return false;
         }
-        let index = structure.and_then(|structure| self.kind(&structure, places != 0));
-        index.is_some_and(|index| self.change(index, |kind| kind.told(name, places)))
+        let Some(structure) = structure else {
+            return false;
+        };
+        let Some(index) = self.kind(&structure, places != 0) else {
+            self.told_strangers += 1;
+            return false;
+        };
+        self.change(index, |kind| kind.told(name, places))
     }
 
     /// What the handle is called.
@@ -104,7 +115,8 @@ impl NamePlaces {
         let index = self.find(&structure);
         let sure = index.map_or(0, |index| self.places(index));
         let wanted = index.and_then(|index| self.kinds.get(index));
-        if sure == 0 && wanted.map_or(self.strangers >= STRANGERS, Kind::met_enough) {
+        let is_enough = self.met_strangers >= MET_STRANGERS;
+        if sure == 0 && wanted.map_or(is_enough, Kind::met_enough) {
             return Sight::default();
         }
         let is_new = |(_, pointer): &(usize, u64)| !memory.is_known(*pointer);
@@ -121,8 +133,10 @@ impl NamePlaces {
         let mut surer = false;
         if sure == 0 {
             let symbols = structure.symbols(memory);
-            let index = self.kind(&structure, !symbols.is_empty());
-            surer = index.is_some_and(|index| self.change(index, |kind| kind.met(handle, symbols)));
+            match self.kind(&structure, !symbols.is_empty()) {
+                Some(index) => surer = self.change(index, |kind| kind.met(handle, symbols)),
+                None => self.met_strangers += 1,
+            }
         }
         let index = self.find(&structure);
         let places = index.map_or(0, |index| self.places(index));
@@ -152,7 +166,6 @@ impl NamePlaces {
             return known;
         }
         if !shows_something || self.kinds.len() >= MAX_KINDS {
-            self.strangers += 1;
             return None;
         }
         self.kinds.push(Kind::new(structure.words[0]));

@@ -175,6 +175,23 @@ fn two_are_enough_where_another_kind_has_its_names() {
     assert_eq!(found, [None, Some("_Z1bv".to_owned())]);
 }
 
+/// As in a program that launches many kernels of cuBLAS first.
+#[test]
+fn many_handles_with_names_of_c_do_not_stand_in_the_way() {
+    let mut places = NamePlaces::default();
+    let plain = Handle::new(KERNEL, "sm80_xmma_gemm");
+    for _ in 0..200 {
+        assert_eq!(name_of(&mut places, plain.address()), None);
+    }
+    let handles = ["a", "b", "c"].map(|name| (Handle::new(KERNEL, name), name));
+    for (handle, name) in &handles {
+        let reading = (&mut memory(), &mut LookBudget::default());
+        places.learn(reading, handle.address(), name, Source::Driver);
+    }
+    let name = name_of(&mut places, plain.address());
+    assert_eq!(name.as_deref(), Some("sm80_xmma_gemm"));
+}
+
 #[test]
 fn what_is_alike_in_all_of_them_is_no_name() {
     let mut handles = Vec::new();
