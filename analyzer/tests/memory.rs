@@ -100,12 +100,14 @@ fn story() -> Sample {
     sample.call("cudaHostAlloc", 0, 5000, host);
     let managed = sized(ENGINE, 143, 0x6000_0000, 16 * MIB);
     sample.call("cudaMallocManaged", 0, 5000, managed);
-    let report = Event {
-        allocated: Some(60 * MIB),
-        reserved: Some(80 * MIB),
-        ..sized(ENGINE, 150, A, 60 * MIB)
-    };
-    sample.row("c10::reportMemoryUsageToProfiler", Kind::Call, report);
+    for n in 0..3 {
+        let report = Event {
+            allocated: Some((n + 1) * 20 * MIB),
+            reserved: Some(80 * MIB),
+            ..sized(ENGINE, 148 + n, A + n * 32 * MIB, 20 * MIB)
+        };
+        sample.row("c10::reportMemoryUsageToProfiler", Kind::Call, report);
+    }
     let reading = Event {
         device_free: Some(1000 * MIB),
         device_total: Some(2000 * MIB),

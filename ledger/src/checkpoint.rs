@@ -229,6 +229,7 @@ impl Ledger {
         } = resumed;
         self.checkpoints += 1;
         for (pid, process) in &mut live {
+            process.reconcile();
             let known = self.live.get(pid).filter(|known| known.is_same(process));
             process.keep_peaks_since(self.peaks_from, known, at);
         }
@@ -399,6 +400,30 @@ impl Process {
         process
     }
 
+    /// Physical memory is referred to, and a segment that is no run of mappings is a block, which
+    /// says so of itself: others were made up, and are left out.
+    fn reconcile(&mut self) {
+        let physical = self.vmm.physical.values();
+        let unused = physical.filter(|physical| physical.is_unused());
+        let unused: Vec<u64> = unused.map(|physical| physical.id).collect();
+        for id in unused {
+            self.end_physical(id);
+        }
+        for (&ordinal, allocator) in &mut self.allocators {
+            let blocks = &self.blocks;
+            allocator.reconcile(|range| {
+                let block = blocks.get(range.start());
+                block.is_some_and(|it| it.range == range && it.segment_of == Some(ordinal))
+            });
+        }
+        for block in self.blocks.iter_mut() {
+            block.segment_of = block.segment_of.filter(|ordinal| {
+                let allocator = self.allocators.get(ordinal);
+                allocator.is_some_and(|it| it.segments().get(block.range.start()).is_some())
+            });
+        }
+    }
+
     /// Takes in a part. What does not fit together, or has no place, is left out.
     fn add(&mut self, state: State) {
         match state {
@@ -456,7 +481,8 @@ impl Process {
                 for Handle { handle, physical } in handles {
                     let has_room = self.vmm.by_handle.len() < self.limits.blocks_per_process;
                     if self.vmm.physical.contains_key(&physical) && has_room {
-                        self.vmm.by_handle.entry(handle).or_insert(physical);
+                        // Memory that is only mapped may have been made with that number.
+                        self.vmm.by_handle.insert(handle, physical);
                     }
                 }
             }

@@ -14,7 +14,8 @@ pub struct Ended {
     pub freed: Tally,
     /// The process, or the context that it lay in, ended. No leak.
     pub implicit: Tally,
-    /// Its address or handle was handed out again, so that it was given back unseen.
+    /// It was given back unseen: its address or handle was handed out again, or PyTorch has a
+    /// block there that reaches out of it.
     pub lost_free: Tally,
     /// A free of it began whose result is not known.
     pub unknown: Tally,

@@ -370,6 +370,9 @@ impl Process {
         self.changes.clear();
         self.just_freed.clear();
         self.sample_torch();
+        for allocator in self.allocators.values_mut() {
+            allocator.forget_segments();
+        }
     }
 
     /// Ends the process: what it still held went with it.

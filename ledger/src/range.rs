@@ -36,6 +36,14 @@ impl AddressRange {
     pub const fn contains(self, other: Self) -> bool {
         self.start <= other.start && other.end <= self.end
     }
+
+    /// The smallest range that contains both.
+    pub(crate) fn hull(self, other: Self) -> Self {
+        Self {
+            start: self.start.min(other.start),
+            end: self.end.max(other.end),
+        }
+    }
 }
 
 /// What occupies a range of addresses.
@@ -72,6 +80,11 @@ impl<T: Ranged> RangeMap<T> {
     /// All, by address.
     pub fn iter(&self) -> impl DoubleEndedIterator<Item = &T> + ExactSizeIterator {
         self.by_start.values()
+    }
+
+    /// All, by address, to be changed.
+    pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = &mut T> {
+        self.by_start.values_mut()
     }
 
     /// The one that starts at `address`.

@@ -4,8 +4,10 @@
     reason = "a test panics where its ground gives way"
 )]
 
+mod consistency;
 mod oracle;
 
+use consistency::assert_consistent;
 use ledger::{CachingAllocator, Ledger, Pool, Ranged, Tally};
 use oracle::{Gpu, MIB, PID, Recorder, Torch, introduction};
 
@@ -21,6 +23,10 @@ fn replay(recorder: &Recorder) -> Ledger {
 
 fn allocator(ledger: &Ledger) -> &CachingAllocator {
     &ledger.process(PID).unwrap().allocators()[&0]
+}
+
+const fn tally(count: u64, bytes: u64) -> Tally {
+    Tally { count, bytes }
 }
 
 #[test]
@@ -169,6 +175,69 @@ fn a_lost_report_is_noticed_and_what_is_stale_goes() {
     );
     assert!(allocator(&ledger).completeness().is_complete());
     assert_eq!(allocator(&ledger).active().len(), 1);
+}
+
+/// The free of a segment was lost, and the allocation of the next one there, too: a block that
+/// reaches out of the first shows that it is gone.
+#[test]
+fn a_block_that_reaches_out_of_a_segment_ends_it() {
+    let mut recorder = Recorder::default();
+    recorder.alloc(1, 0, 2 * MIB, Some(A));
+    recorder.report(1, 0, A, 512, (512, 2 * MIB));
+    recorder.alloc(1, 0, 2 * MIB, Some(A + 4 * MIB));
+    recorder.report(1, 0, A + 4 * MIB, 1 << 20, (MIB + 512, 4 * MIB));
+    recorder.report(1, 0, A, 10 << 20, (10 * MIB, 10 * MIB));
+    let ledger = replay(&recorder);
+    assert_consistent(&ledger);
+    let process = ledger.process(PID).unwrap();
+    assert_eq!(process.blocks().len(), 0);
+    assert_eq!(process.ended().lost_free, tally(2, 4 * MIB));
+    assert_eq!(allocator(&ledger).segments().len(), 0);
+    assert_eq!(allocator(&ledger).active().len(), 1);
+    assert_eq!(allocator(&ledger).lost_frees(), tally(2, MIB + 512));
+    let map = allocator(&ledger).completeness();
+    assert_eq!((map.hidden_allocated, map.stale_allocated), (0, 0));
+    assert_eq!((map.hidden_reserved, map.stale_reserved), (10 * MIB, 0));
+}
+
+/// The same of a free: it is all that was seen of the block.
+#[test]
+fn a_freed_block_that_reaches_out_of_a_segment_ends_it() {
+    let mut recorder = Recorder::default();
+    recorder.alloc(1, 0, 2 * MIB, Some(A));
+    recorder.report(1, 0, A, 512, (512, 2 * MIB));
+    recorder.report(1, 0, A, -(10 << 20), (0, 10 * MIB));
+    let ledger = replay(&recorder);
+    assert_consistent(&ledger);
+    let process = ledger.process(PID).unwrap();
+    assert_eq!(process.ended().lost_free, tally(1, 2 * MIB));
+    assert_eq!(allocator(&ledger).unknown_frees(), tally(1, 10 * MIB));
+    assert_eq!(allocator(&ledger).completeness().hidden_reserved, 10 * MIB);
+}
+
+/// What an unknown block lay in is handed out to a library: the block is gone.
+#[test]
+fn memory_that_is_handed_out_anew_has_no_old_blocks() {
+    let mut recorder = Recorder::default();
+    recorder.report(1, 0, A + MIB, 4 << 20, (4 * MIB, 20 * MIB));
+    recorder.alloc(1, 0, 2 * MIB, Some(A));
+    let ledger = replay(&recorder);
+    assert_consistent(&ledger);
+    assert_eq!(allocator(&ledger).active().len(), 0);
+    assert_eq!(allocator(&ledger).lost_frees(), tally(1, 4 * MIB));
+}
+
+/// No device has a negative ordinal, and nothing is learnt from one that is reported.
+#[test]
+fn a_report_on_a_device_that_cannot_be_changes_nothing() {
+    let mut recorder = Recorder::default();
+    recorder.alloc(1, 0, 2 * MIB, Some(A));
+    recorder.report(1, -1, A, 512, (512, 2 * MIB));
+    let ledger = replay(&recorder);
+    assert_consistent(&ledger);
+    let process = ledger.process(PID).unwrap();
+    assert_eq!(process.counters().malformed, 1);
+    assert_eq!(process.blocks().get(A).unwrap().segment_of(), None);
 }
 
 #[test]

@@ -6,6 +6,7 @@
     reason = "a test panics where its ground gives way"
 )]
 
+mod consistency;
 #[path = "fake_driver/driver.rs"]
 mod driver;
 #[path = "fake_driver/program.rs"]
@@ -14,8 +15,9 @@ mod program;
 use std::{collections::BTreeMap, sync::LazyLock};
 
 use agent_common::ApiId;
+use consistency::assert_consistent;
 use driver::DEVICES;
-use ledger::{Ledger, MemoryKind, Process, Ranged};
+use ledger::{Ledger, MemoryKind, Process};
 use program::{PID, Program};
 use trace::{Event, Fact, Kind};
 
@@ -67,44 +69,6 @@ fn compare(ledger: &Ledger, program: &Program, step: usize) {
         let held = process.devices().get(&Some(ordinal));
         let held = held.map_or(0, ledger::Device::held_bytes);
         assert_eq!(held, total - free, "step {step}, device {ordinal}");
-    }
-}
-
-/// What totals say follows from what is listed: whatever was lost, nothing is negative, and
-/// nothing is counted that is not there.
-fn assert_consistent(ledger: &Ledger) {
-    for process in ledger.live() {
-        let mut listed: BTreeMap<(Option<i32>, MemoryKind), (u64, u64)> = BTreeMap::new();
-        let mut add = |device, kind, bytes: Option<u64>| {
-            let (count, sum) = listed.entry((device, kind)).or_default();
-            *count += 1;
-            *sum += bytes.unwrap_or(0);
-        };
-        let mut end = 0;
-        for block in process.blocks().iter() {
-            assert!(block.range().start() >= end, "blocks overlap");
-            end = block.range().end();
-            add(block.device(), block.kind(), block.size());
-        }
-        for array in process.arrays() {
-            add(array.device(), MemoryKind::Device, array.size);
-        }
-        for physical in process.vmm().physical() {
-            assert!(physical.references > 0 || physical.mapped > 0);
-            if let Some(kind) = physical.kind() {
-                add(physical.device(), kind, physical.size);
-            }
-        }
-        for (&ordinal, device) in process.devices() {
-            for kind in MemoryKind::ALL {
-                let live = device.of_kind(kind);
-                let listed = listed.remove(&(ordinal, kind)).unwrap_or_default();
-                assert_eq!((live.count, live.bytes), listed);
-            }
-            assert!(device.held_bytes() >= device.live().bytes);
-            assert!(device.peak().bytes >= device.live().bytes);
-        }
-        assert!(listed.is_empty());
     }
 }
 

@@ -6,7 +6,7 @@
 
 mod oracle;
 
-use agent_common::{ApiId, flags};
+use agent_common::flags;
 use ledger::{Device, Ledger, Limits, Process, Ranged, Tally};
 use oracle::{Gpu, MIB, PAGE, PID, Recorder, introduction};
 use proptest::prelude::*;
@@ -349,96 +349,4 @@ proptest! {
             }
         }
     }
-
-    /// No row, however senseless, makes the ledger panic or its totals disagree.
-    #[test]
-    fn senseless_rows_are_survived(rows in prop::collection::vec(senseless(), 0..400)) {
-        let mut ledger = Ledger::default();
-        for (seq, row) in rows.into_iter().enumerate() {
-            ledger.apply(&Event { seq: seq as u64, ..row });
-        }
-        for process in ledger.live() {
-            for (key, device) in process.devices() {
-                let blocks = process.blocks().iter().filter(|block| block.device() == *key);
-                prop_assert_eq!(device.live().count, blocks.count() as u64);
-            }
-            for allocator in process.allocators().values() {
-                for segment in allocator.segments().iter() {
-                    let free = allocator.free_in(segment);
-                    prop_assert!(free.iter().all(|free| segment.range().contains(*free)));
-                }
-            }
-        }
-    }
-}
-
-/// Rows with fields from a small set of good and bad values, so that they meet.
-fn senseless() -> impl Strategy<Value = Event> {
-    let apis = [
-        "cudaMalloc",
-        "cudaFree",
-        "cuMemAlloc_v2",
-        "cudaMemGetInfo",
-        "c10::reportMemoryUsageToProfiler",
-        "c10::reportOutOfMemoryToProfiler",
-    ];
-    let address = prop::option::of(prop::sample::select(vec![
-        0,
-        512,
-        1024,
-        PAGE,
-        2 * PAGE,
-        3 * PAGE,
-        1 << 47,
-        u64::MAX - 511,
-        u64::MAX,
-    ]));
-    let size = prop::option::of(prop::sample::select(vec![
-        0,
-        1,
-        512,
-        -512,
-        1024,
-        2 << 20,
-        -(2 << 20),
-        4 << 20,
-        i64::MAX,
-        i64::MIN,
-    ]));
-    let total = prop::option::of(prop::sample::select(vec![0, 512, 2 << 20, u64::MAX]));
-    let device = prop::option::of(prop::sample::select(vec![-1, 0, 1, i32::MIN, i32::MAX]));
-    let result = prop::option::of(prop::sample::select(vec![0, 2]));
-    (
-        (
-            prop::sample::select(apis.to_vec()),
-            prop::sample::select(Kind::ALL.to_vec()),
-        ),
-        (address, size, total.clone(), total),
-        (device, result, 1..3u32, 1..4u32),
-        (any::<u64>(), prop::option::of(any::<u64>())),
-    )
-        .prop_map(
-            |(
-                (api, kind),
-                (address, size, allocated, reserved),
-                (device, result, pid, tid),
-                (timestamp, duration),
-            )| Event {
-                kind,
-                api: ApiId::by_name(api),
-                address,
-                size,
-                allocated,
-                reserved,
-                device_free: allocated,
-                device_total: reserved,
-                device,
-                result,
-                pid,
-                tid,
-                timestamp,
-                duration,
-                ..Event::default()
-            },
-        )
 }

@@ -4,7 +4,10 @@
     reason = "a test panics where its ground gives way"
 )]
 
+mod consistency;
+
 use agent_common::{ApiId, flags};
+use consistency::assert_consistent;
 use ledger::{HostMemory, Ledger, MemoryKind, Process, Ranged};
 use trace::{Event, Fact, Kind, fact};
 
@@ -322,6 +325,59 @@ fn mapped_pieces_of_a_reservation_are_one_segment_that_grows_and_shrinks() {
     let allocator = &story.process().allocators()[&0];
     assert_eq!(allocator.reserved(), 44 * MIB);
     assert_eq!(allocator.lost_frees().count, 0);
+}
+
+/// Events were lost that mapped its next piece: a block that reaches out of it shows that it grew.
+#[test]
+fn a_segment_whose_growth_was_not_seen_grows_with_its_blocks() {
+    let mut story = Story::new();
+    story.call("cuMemAddressReserve", at(A, 90 << 30));
+    story.create(0x10, 20 * MIB, 1);
+    story.map(A, 20 * MIB, 0x10);
+    story.report(A, 18 << 20, (18 * MIB, 20 * MIB));
+    let segments = |story: &Story| -> Vec<(u64, u64)> {
+        assert_consistent(&story.ledger);
+        let segments = story.process().allocators()[&0].segments().iter();
+        segments
+            .map(|segment| (segment.range().start() - A, segment.range().size()))
+            .collect()
+    };
+    story.report(A + 18 * MIB, 6 << 20, (24 * MIB, 40 * MIB));
+    assert_eq!(segments(&story), [(0, 24 * MIB)]);
+    // The piece after the lost one is seen. A block in both has no segment until one lies in it.
+    story.create(0x12, 20 * MIB, 1);
+    story.map(A + 40 * MIB, 20 * MIB, 0x12);
+    story.report(A + 24 * MIB, 20 << 20, (44 * MIB, 60 * MIB));
+    assert_eq!(segments(&story), [(0, 24 * MIB)]);
+    story.report(A + 50 * MIB, 2 << 20, (46 * MIB, 60 * MIB));
+    assert_eq!(segments(&story), [(0, 24 * MIB), (24 * MIB, 36 * MIB)]);
+    assert!(
+        story.process().allocators()[&0]
+            .completeness()
+            .is_complete()
+    );
+    assert_eq!(story.process().allocators()[&0].lost_frees().count, 0);
+}
+
+/// All events were lost that ended it: memory of others at its addresses shows that it is gone.
+#[test]
+fn a_segment_whose_addresses_are_handed_out_anew_is_gone() {
+    let mut story = Story::new();
+    story.call("cuMemAddressReserve", at(A, 90 << 30));
+    for n in 0..2 {
+        story.create(0x10 + n, 20 * MIB, 1);
+        story.map(A + n * 20 * MIB, 20 * MIB, 0x10 + n);
+        story.release(0x10 + n);
+    }
+    story.report(A, 30 << 20, (30 * MIB, 40 * MIB));
+    story.call("cudaMalloc", at(A + 10 * MIB, 4 * MIB));
+    assert_consistent(&story.ledger);
+    let allocator = &story.process().allocators()[&0];
+    assert_eq!(allocator.segments().len(), 0);
+    assert_eq!(allocator.reserved(), 0);
+    assert_eq!(allocator.lost_frees().bytes, 30 * MIB);
+    // Nothing is known to have ended the second piece.
+    assert_eq!(story.live(), 24 * MIB);
 }
 
 #[test]

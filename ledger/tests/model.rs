@@ -5,61 +5,25 @@
     reason = "a test panics where its ground gives way"
 )]
 
+mod consistency;
 #[path = "oracle/ops.rs"]
 mod ops;
 mod oracle;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use ledger::{AddressRange, Ledger, Pool, Process, Ranged};
-use oracle::{MIB, PAGE, PID, Program};
+use consistency::assert_consistent;
+use ledger::{AddressRange, Ledger, Pool, Ranged};
+use oracle::{MIB, PID, Program};
 use proptest::{prelude::*, strategy::ValueTree, test_runner::TestRunner};
 
 fn pair(range: AddressRange) -> (u64, u64) {
     (range.start(), range.size())
 }
 
-/// Everything that the ledger says about devices follows from the blocks that it lists.
-fn assert_consistent(process: &Process) {
-    let mut live: BTreeMap<Option<i32>, (u64, u64, BTreeSet<u64>)> = BTreeMap::new();
-    let mut end = 0;
-    for block in process.blocks().iter() {
-        let range = block.range();
-        assert!(range.start() >= end, "blocks overlap");
-        end = range.end();
-        let (count, bytes, pages) = live.entry(block.device()).or_default();
-        *count += 1;
-        *bytes += range.size();
-        pages.extend(range.start() / PAGE..=(range.end() - 1) / PAGE);
-    }
-    for (key, device) in process.devices() {
-        let (count, bytes, pages) = live.remove(key).unwrap_or_default();
-        assert_eq!(device.live().count, count);
-        assert_eq!(device.live().bytes, bytes);
-        assert_eq!(device.held_bytes(), pages.len() as u64 * PAGE);
-        assert_eq!(device.waste_bytes(), device.held_bytes() - bytes);
-        assert!(device.peak().bytes >= bytes);
-    }
-    assert!(live.is_empty(), "blocks on a device without totals");
-    for allocator in process.allocators().values() {
-        for segment in allocator.segments().iter() {
-            let blocks: u64 = allocator
-                .blocks_in(segment)
-                .map(|block| block.range().size())
-                .sum();
-            let free: u64 = allocator
-                .free_in(segment)
-                .iter()
-                .map(|free| free.size())
-                .sum();
-            assert_eq!(blocks + free, segment.range().size());
-        }
-    }
-}
-
 fn assert_equals_model(ledger: &Ledger, program: &Program) {
+    assert_consistent(ledger);
     let process = ledger.process(PID).unwrap();
-    assert_consistent(process);
     assert_eq!(process.counters().unknown_frees, 0);
     assert_eq!(process.counters().malformed, 0);
     for (gpu, torch) in program.gpus.iter().zip(&program.torch) {
@@ -199,8 +163,8 @@ proptest! {
         for event in &events[start..] {
             ledger.apply(event);
         }
+        assert_consistent(&ledger);
         let Some(process) = ledger.process(PID) else { return Ok(()) };
-        assert_consistent(process);
         for (gpu, torch) in program.gpus.iter().zip(&program.torch) {
             let Some(allocator) = process.allocators().get(&gpu.ordinal) else { continue };
             prop_assert_eq!(allocator.allocated(), torch.allocated());
@@ -241,8 +205,8 @@ proptest! {
                 }
             }
         }
+        assert_consistent(&ledger);
         let Some(process) = ledger.process(PID) else { return Ok(()) };
-        assert_consistent(process);
         for (ordinal, allocator) in process.allocators() {
             prop_assert_eq!(allocator.allocated(), last[ordinal]);
         }

@@ -244,15 +244,25 @@ impl Process {
 
     /// `range` is handed out: what was known there has been given back unseen.
     pub(super) fn close_lost(&mut self, range: AddressRange) {
-        for block in self.blocks.evict(range) {
-            let taken = self.take_out(block);
-            self.settle(taken, |ended| &mut ended.lost_free);
-        }
+        self.close_lost_blocks(range);
         if !self.vmm.mappings.is_empty() {
             self.unmap_lost(range);
         }
         if !self.vmm.reservations.is_empty() {
             self.vmm.reservations.evict(range);
         }
+        self.segments_lost(range);
+    }
+
+    pub(super) fn close_lost_blocks(&mut self, range: AddressRange) {
+        for block in self.blocks.evict(range) {
+            self.end_lost(block);
+        }
+    }
+
+    /// `block`, which was taken out of the live ones, had been given back unseen.
+    pub(super) fn end_lost(&mut self, block: Block) {
+        let taken = self.take_out(block);
+        self.settle(taken, |ended| &mut ended.lost_free);
     }
 }

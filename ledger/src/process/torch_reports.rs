@@ -18,27 +18,32 @@ impl Process {
         };
         let at = Moment::of(event);
         let capacity = self.limits.torch_blocks_per_device;
-        let range = AddressRange::new(address, change.unsigned_abs());
-        if change > 0
-            && let Some(range) = range
-        {
-            self.find_segment(ordinal, range);
-        }
-        let Some(allocator) = self.allocator_mut(ordinal) else {
+        if self.allocator_mut(ordinal).is_none() {
             return self.counters.malformed += 1;
-        };
-        match range {
+        }
+        match AddressRange::new(address, change.unsigned_abs()) {
             Some(range) if change > 0 => {
-                allocator.allocate(
-                    TorchBlock {
-                        range,
-                        tid: event.tid,
-                        at,
-                    },
-                    capacity,
-                );
+                self.find_segment(ordinal, range);
+                if let Some(allocator) = self.allocators.get_mut(&ordinal) {
+                    allocator.allocate(
+                        TorchBlock {
+                            range,
+                            tid: event.tid,
+                            at,
+                        },
+                        capacity,
+                    );
+                }
             }
-            Some(range) => allocator.free(address, range.size()),
+            Some(range) => {
+                let known = self.allocators.get(&ordinal);
+                if known.is_some_and(|allocator| !allocator.has_handed_out(range)) {
+                    self.close_astride(range);
+                }
+                if let Some(allocator) = self.allocators.get_mut(&ordinal) {
+                    allocator.free(range);
+                }
+            }
             None => self.counters.malformed += 1,
         }
         if let Some(allocator) = self.allocators.get_mut(&ordinal) {
@@ -104,16 +109,27 @@ impl Process {
         if known.is_some_and(|segments| segments.containing(range).is_some()) {
             return;
         }
+        self.close_astride(range);
         let pool = Pool::of_size(range.size());
         let segment = if self.blocks.containing(range).is_some() {
             self.segment_of_block(ordinal, range, pool)
-        } else {
-            self.vmm.run_around(range).map(|run| Segment {
+        } else if let Some(run) = self.vmm.run_around(range) {
+            Some(Segment {
                 range: run.range,
                 pool,
                 is_expandable: true,
                 at: run.at,
                 tid: run.tid,
+            })
+        } else {
+            // One that the block reaches out of has grown unseen.
+            let known = self.allocators.get(&ordinal);
+            known.and_then(|allocator| {
+                let segment = allocator.segments().overlapping(range).next()?;
+                Some(Segment {
+                    range: segment.range.hull(range),
+                    ..segment.clone()
+                })
             })
         };
         let Some(segment) = segment else { return };
@@ -122,6 +138,19 @@ impl Process {
                 allocator.grow_segment(segment);
             } else {
                 allocator.add_segment(segment);
+            }
+        }
+    }
+
+    /// A block of the caching allocator lies within one piece of memory. What is known to lie
+    /// under a part of `range` alone has been given back unseen, and something else is there.
+    fn close_astride(&mut self, range: AddressRange) {
+        let astride = self.blocks.overlapping(range);
+        let astride = astride.filter(|block| !block.range().contains(range));
+        let astride: Vec<u64> = astride.map(|block| block.range().start()).collect();
+        for start in astride {
+            if let Some(block) = self.blocks.remove(start) {
+                self.end_lost(block);
             }
         }
     }
@@ -162,6 +191,13 @@ impl Process {
     pub(super) fn segments_unmapped(&mut self, range: AddressRange) {
         for allocator in self.allocators.values_mut() {
             allocator.unmapped(range);
+        }
+    }
+
+    /// `range` is handed out anew: no segment is there, nor a block of one.
+    pub(super) fn segments_lost(&mut self, range: AddressRange) {
+        for allocator in self.allocators.values_mut() {
+            allocator.lost(range);
         }
     }
 

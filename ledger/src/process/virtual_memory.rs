@@ -124,7 +124,7 @@ impl Process {
     }
 
     /// It does not count any more.
-    pub(super) fn end_physical(&mut self, id: u64) -> Option<Physical> {
+    pub(crate) fn end_physical(&mut self, id: u64) -> Option<Physical> {
         let physical = self.vmm.remove(id)?;
         if let Some(kind) = physical.kind()
             && let Some(device) = self.devices.get_mut(&physical.device)
@@ -203,10 +203,7 @@ impl Process {
             return self.counters.malformed += 1;
         };
         self.unmap_lost(range);
-        for block in self.blocks.evict(range) {
-            let taken = self.take_out(block);
-            self.settle(taken, |ended| &mut ended.lost_free);
-        }
+        self.close_lost_blocks(range);
         if !self.has_room() {
             return self.counters.untracked_mappings += 1;
         }
@@ -270,6 +267,8 @@ impl Process {
             self.restore_physical(physical);
         }
         for mapping in mappings {
+            // Its place cannot have been handed out meanwhile, unless events are missing.
+            self.close_lost_blocks(mapping.range);
             self.remap(mapping);
         }
     }

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    CachingAllocator, Peak, Segment, Tally, TorchBlock,
+    AddressRange, CachingAllocator, Peak, Segment, Tally, TorchBlock,
     torch::{OutOfMemory, allocator::AwaitedRetry},
 };
 
@@ -113,8 +113,7 @@ impl CachingAllocator {
         for stale in self.segments.evict(segment.range) {
             self.segment_bytes = self.segment_bytes.saturating_sub(stale.range.size());
         }
-        self.segment_bytes = self.segment_bytes.saturating_add(segment.range.size());
-        self.segments.insert(segment);
+        self.enter_segment(segment);
     }
 
     /// A block of a checkpoint.
@@ -122,7 +121,23 @@ impl CachingAllocator {
         for stale in self.active.evict(block.range) {
             self.active_bytes = self.active_bytes.saturating_sub(stale.range.size());
         }
-        self.active_bytes = self.active_bytes.saturating_add(block.range.size());
-        self.active.insert(block);
+        self.enter(block);
+    }
+
+    /// A checkpoint is whole. Of what is no run of mappings, `is_segment` says whether it is a
+    /// segment; what does not lie as it must is left out.
+    pub(crate) fn reconcile(&mut self, is_segment: impl Fn(AddressRange) -> bool) {
+        let is_stray = |segment: &Segment| !segment.is_expandable && !is_segment(segment.range);
+        for stray in self.segments.take_where(is_stray) {
+            self.segment_bytes = self.segment_bytes.saturating_sub(stray.range.size());
+        }
+        let segments = &self.segments;
+        let is_astride = |block: &TorchBlock| {
+            let mut under = segments.overlapping(block.range);
+            under.any(|segment| !segment.range.contains(block.range))
+        };
+        for astride in self.active.take_where(is_astride) {
+            self.active_bytes = self.active_bytes.saturating_sub(astride.range.size());
+        }
     }
 }

@@ -217,33 +217,50 @@ impl CachingAllocator {
         if self.sampled {
             return;
         }
-        for stale in self.active.evict(block.range) {
-            self.forget(&stale);
-        }
+        self.forget_in(block.range);
         self.note_retry(&block);
         if self.active.len() >= capacity {
             self.untracked.add(block.range.size());
         } else {
-            self.active_bytes = self.active_bytes.saturating_add(block.range.size());
-            self.active.insert(block);
+            self.enter(block);
         }
     }
 
-    /// A block of `size` bytes was taken back.
-    pub(crate) fn free(&mut self, address: u64, size: u64) {
+    /// Adds a block at a place that is free.
+    fn enter(&mut self, block: TorchBlock) {
+        self.active_bytes = self.active_bytes.saturating_add(block.range.size());
+        self.active.insert(block);
+    }
+
+    /// Whether `range` is known to be a block.
+    pub(crate) fn has_handed_out(&self, range: AddressRange) -> bool {
+        let block = self.active.get(range.start());
+        block.is_some_and(|block| block.range == range)
+    }
+
+    /// A block was taken back.
+    pub(crate) fn free(&mut self, range: AddressRange) {
         if self.sampled {
             return;
         }
+        let size = range.size();
         if let Some(retry) = &mut self.retry {
             retry.freed = retry.freed.saturating_add(size);
         }
-        match self.active.remove(address) {
-            Some(block) if block.range.size() == size => self.active_bytes -= size,
+        match self.active.remove(range.start()) {
+            Some(block) if block.range == range => self.active_bytes -= size,
             Some(stale) => {
                 self.forget(&stale);
                 self.unknown_frees.add(size);
             }
             None => self.unknown_frees.add(size),
+        }
+    }
+
+    /// Blocks in `range`, or in a part of it, have been freed unseen.
+    fn forget_in(&mut self, range: AddressRange) {
+        for stale in self.active.evict(range) {
+            self.forget(&stale);
         }
     }
 
@@ -268,28 +285,55 @@ impl CachingAllocator {
 
     /// Memory that a block was found to lie in is a segment from now on.
     pub(crate) fn add_segment(&mut self, segment: Segment) {
-        for stale in self.active.evict(segment.range) {
-            self.forget(&stale);
-        }
         if let Some(retry) = &mut self.retry {
             retry.new_segment = true;
         }
+        self.enter_segment(segment);
+    }
+
+    /// Adds a segment at a place that is free.
+    fn enter_segment(&mut self, segment: Segment) {
         self.segment_bytes = self.segment_bytes.saturating_add(segment.range.size());
         self.segments.insert(segment);
     }
 
     /// Neighbouring mappings that a block was found to lie in: a segment, or one that has grown.
+    /// Where mappings were missed, what was known to be a segment and what lies there is one still.
     pub(crate) fn grow_segment(&mut self, run: Segment) {
         let mut grown = run;
-        for known in self.segments.evict(grown.range) {
-            self.segment_bytes = self.segment_bytes.saturating_sub(known.range.size());
-            grown.pool = known.pool;
+        loop {
+            let range = grown.range;
+            for known in self.segments.evict(range) {
+                self.segment_bytes = self.segment_bytes.saturating_sub(known.range.size());
+                grown.pool = known.pool;
+                grown.range = grown.range.hull(known.range);
+            }
+            for block in self.active.overlapping(range) {
+                grown.range = grown.range.hull(block.range);
+            }
+            if grown.range == range {
+                break;
+            }
         }
-        if let Some(retry) = &mut self.retry {
-            retry.new_segment = true;
+        self.add_segment(grown);
+    }
+
+    /// Where they lie is not known any more.
+    pub(crate) fn forget_segments(&mut self) {
+        self.segments = RangeMap::default();
+        self.segment_bytes = 0;
+    }
+
+    /// `range` has been handed out to others: segments that were there have been given back unseen,
+    /// and blocks freed.
+    pub(crate) fn lost(&mut self, range: AddressRange) {
+        for segment in self.segments.evict(range) {
+            let size = segment.range.size();
+            self.segment_bytes = self.segment_bytes.saturating_sub(size);
+            self.reserved = self.reserved.saturating_sub(size);
+            self.forget_in(segment.range);
         }
-        self.segment_bytes = self.segment_bytes.saturating_add(grown.range.size());
-        self.segments.insert(grown);
+        self.forget_in(range);
     }
 
     /// `range` has no memory any more. Of a segment with blocks there the allocator does not
@@ -357,16 +401,13 @@ impl CachingAllocator {
             segment,
             blocks,
         } = released;
-        for stale in self.active.evict(segment.range) {
-            self.forget(&stale);
-        }
-        let size = segment.range.size();
-        self.segment_bytes = self.segment_bytes.saturating_add(size);
-        self.reserved = self.reserved.saturating_add(size);
-        self.segments.insert(segment);
+        self.lost(segment.range);
+        self.reserved = self.reserved.saturating_add(segment.range.size());
+        self.enter_segment(segment);
         for block in blocks {
-            self.active_bytes = self.active_bytes.saturating_add(block.range.size());
-            self.active.insert(block);
+            // None is there, unless a checkpoint was made up.
+            self.forget_in(block.range);
+            self.enter(block);
         }
     }
 
