@@ -92,10 +92,12 @@ impl Unsettled {
         }
     }
 
-    /// Those of a process that has ended. What has no answer yet is held back no more.
+    /// Those of a process that has ended. What has no answer yet is held back no more, but where it
+    /// is doubtful.
     pub(super) fn of_process(&mut self, pid: u32) -> Vec<Answer> {
         let answers = self.release(|held| held.pid == pid);
-        self.names.retain(|held| held.pid != pid);
+        self.names
+            .retain(|held| held.pid != pid || held.is_doubtful);
         answers
     }
 
@@ -210,6 +212,16 @@ mod tests {
         unsettled.expect(8, 2, 2, now);
         assert_eq!(names(unsettled.of_process(7)).len(), 2);
         assert!(unsettled.hold(answer(8, 2)).is_none());
+    }
+
+    #[test]
+    fn a_doubtful_name_is_not_told_though_its_answer_comes_after_the_end() {
+        let mut unsettled = Unsettled::default();
+        unsettled.expect(7, 3, 3, 10);
+        assert_eq!(unsettled.doubt(7, 5), [3]);
+        assert_eq!(names(unsettled.of_process(7)), Vec::<Option<String>>::new());
+        assert!(unsettled.hold(answer(7, 3)).is_none());
+        assert_eq!(names(unsettled.settled(0)), [None]);
     }
 
     #[test]
