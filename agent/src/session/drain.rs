@@ -23,6 +23,7 @@ use super::{
     clock,
     control::{Control, Task, release},
     enrich::{Enricher, fact_event},
+    lost_unloadings::LostUnloadings,
     names::Snapshot,
     priority,
     stop::Stop,
@@ -75,6 +76,7 @@ pub(super) struct Drain {
     pub(super) inbox: Receiver<Inbox>,
     pub(super) control: Sender<Control>,
     pub(super) enricher: Enricher,
+    pub(super) unloadings: LostUnloadings,
     pub(super) sink: Box<dyn Sink>,
     pub(super) stop: Arc<Stop>,
 }
@@ -124,6 +126,7 @@ impl Drain {
             inbox,
             control,
             enricher,
+            mut unloadings,
             sink,
             stop,
         } = self;
@@ -157,6 +160,9 @@ impl Drain {
             }
             if last_tick.elapsed() >= TICK {
                 last_tick = Instant::now();
+                if unloadings.are_more() {
+                    worker.enricher.missed_anywhere();
+                }
                 worker.outlet.tick();
             }
             if taken == 0 && worker.next.is_none() {

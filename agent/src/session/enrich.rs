@@ -10,6 +10,7 @@ use super::{
     clock,
     devices::Devices,
     handles::{Change, Handles, Looked},
+    lost_unloadings::is_unloading,
     names::{Answer, AnswerKind, NameQuery, Names, Snapshot, Subject},
     unsettled::Unsettled,
 };
@@ -165,13 +166,9 @@ impl Enricher {
         if event.kind == Kind::Begin || has_failed {
             return;
         }
-        if api.effect == Effect::ModuleUnload {
-            self.unloaded(event.pid, event.handle, event.timestamp);
-        } else if matches!(
-            api.effect,
-            Effect::ContextDestroy | Effect::ContextReset | Effect::ContextRelease
-        ) {
-            self.unloaded(event.pid, None, event.timestamp);
+        if is_unloading(api.effect) {
+            let container = event.handle.filter(|_| api.effect == Effect::ModuleUnload);
+            self.unloaded(event.pid, container, event.timestamp);
         }
     }
 
@@ -189,6 +186,13 @@ impl Enricher {
     /// Calls of the process were missed, unloading ones perhaps.
     pub(super) fn missed(&mut self, pid: u32, timestamp: u64) {
         self.unloaded(pid, None, timestamp);
+    }
+
+    /// Unloading calls of some process were missed, not long ago.
+    pub(super) fn missed_anywhere(&mut self) {
+        for pid in self.handles.processes() {
+            self.unloaded(pid, None, 0);
+        }
     }
 
     /// A forked child starts with its parent's device and libraries; that of the agent is the

@@ -336,6 +336,11 @@ impl Handles {
         Change { handles }
     }
 
+    /// Those of which handles are known.
+    pub(super) fn processes(&self) -> Vec<u32> {
+        self.processes.keys().copied().collect()
+    }
+
     /// The process has ended, or is another program now.
     pub(super) fn forget(&mut self, pid: u32) {
         self.processes.remove(&pid);

@@ -13,6 +13,7 @@ mod devices;
 mod drain;
 mod enrich;
 mod handles;
+mod lost_unloadings;
 mod names;
 mod priority;
 mod probe_status;
@@ -56,6 +57,7 @@ pub(crate) use drain::clock_event;
 use drain::{Drain, Inbox};
 use enrich::Enricher;
 pub(crate) use enrich::fact_event;
+use lost_unloadings::LostUnloadings;
 use names::Names;
 
 /// What is traced.
@@ -252,6 +254,7 @@ pub fn run(
         inbox: inbox_rx,
         control: control_tx.clone(),
         enricher: Enricher::new(names, sink.first_ids()),
+        unloadings: LostUnloadings::new(Arc::clone(&state)),
         sink,
         stop: Arc::clone(&stop),
     };

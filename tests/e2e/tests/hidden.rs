@@ -1,9 +1,10 @@
 //! Kernels whose driver handles no call gave out, as cuFFT's: named where those that were looked up show
 //! where the driver keeps names, and never by another kernel's name.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, thread, time::Duration};
 
-use e2e::{assert_accounts, assert_same_calls, record_with, report};
+use e2e::{Recorder, Waiting, assert_accounts, assert_same_calls, record_with, report};
+use nix::sys::signal::Signal;
 use serde_json::Value;
 
 /// Launches by kernel, as the workload knows them and as the report has them; and those without a name.
@@ -18,8 +19,12 @@ fn hidden(arguments: &[&str]) -> Launches {
     let report = report(&run.file);
     assert_same_calls(&report, &run.truth);
     assert_eq!(assert_accounts(&report).1, 0);
+    launches(&report, &run.truth)
+}
+
+fn launches(report: &Value, truth: &Value) -> Launches {
     let count = |value: &Value| value.as_u64().expect("a number");
-    let truth = run.truth["kernels"].as_object().expect("kernels");
+    let truth = truth["kernels"].as_object().expect("kernels");
     let mut launches = Launches {
         truth: truth
             .iter()
@@ -74,6 +79,37 @@ fn two_names_do_not_show_where_others_are() {
     let launches = hidden(&["--looked-up", "2", "--rest-ms", "100", "--modules", "1"]);
     assert_eq!(total(&launches.named), 2);
     assert_eq!(launches.unnamed, total(&launches.truth) - 2);
+}
+
+/// The recorder stands still while a module ends and the ring is full: what it had known of the module's
+/// handles is not told of those that use them next.
+#[test]
+fn an_unloading_that_is_lost_leaves_no_wrong_name() {
+    let arguments = ["--modules", "2", "--rest-ms", "300", "--crowd", "2000"];
+    let mut program = Waiting::start("call,unload,unloaded", "hidden", &arguments);
+    let folder = tempfile::tempdir().expect("a folder");
+    let pid = program.pid.to_string();
+    let recorder = Recorder::start(folder.path(), ["-p", &pid, "--ring-size", "64KiB"]);
+    recorder.says(&["is traced"]);
+    program.step();
+    // Longer than names are held back: those of the first module are sure.
+    thread::sleep(Duration::from_secs(2));
+    recorder.signal(Signal::SIGSTOP);
+    program.step();
+    recorder.signal(Signal::SIGCONT);
+    // It looks for what was lost four times a second.
+    thread::sleep(Duration::from_secs(2));
+    program.step();
+    program.step();
+    let truth = program.go();
+    let report = report(&recorder.finish());
+    assert_accounts(&report);
+    let mut accounts = report["accounts"].as_array().expect("accounts").iter();
+    let unloadings = accounts.find(|account| account["api"] == "cuModuleUnload");
+    let lost = &unloadings.expect("of them")["lost_ring"];
+    assert!(lost.as_u64().is_some_and(|lost| lost >= 1), "{lost}");
+    let launches = launches(&report, &truth);
+    assert_eq!(launches.named, launches.truth);
 }
 
 /// As where a program had looked all kernels up before: of eight that are alike, the eighth and those

@@ -32,6 +32,10 @@ pub enum Step {
     Load,
     /// After opening, before the first call.
     Call,
+    /// Before device code is unloaded; `hidden` alone.
+    Unload,
+    /// After that.
+    Unloaded,
     /// After the report was printed.
     Exit,
 }

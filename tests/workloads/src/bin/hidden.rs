@@ -41,6 +41,9 @@ struct Options {
     /// Milliseconds between the launches of a module and its end.
     #[arg(long, default_value_t = 0)]
     rest_ms: u64,
+    /// Allocations and frees right before a module's end.
+    #[arg(long, default_value_t = 0)]
+    crowd: usize,
 }
 
 /// One block of one thread.
@@ -101,7 +104,13 @@ fn launch_all(
             launch(session, function, &name, index as u64, launched)?;
         }
         thread::sleep(Duration::from_millis(options.rest_ms));
+        options.common.wait_at(Step::Unload);
+        for _ in 0..options.crowd {
+            let address = session.malloc(1)?;
+            session.free(address, 1)?;
+        }
         session.unload_module(module)?;
+        options.common.wait_at(Step::Unloaded);
     }
     Ok(())
 }
