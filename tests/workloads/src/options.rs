@@ -3,7 +3,7 @@
 use std::{
     fs::File,
     io::{self, BufRead, BufReader},
-    path::PathBuf,
+    path::{Path, PathBuf},
 };
 
 use clap::{Args, ValueEnum};
@@ -59,14 +59,23 @@ impl CommonOptions {
         }
         let name = step.to_possible_value().expect("no step is hidden");
         eprintln!("ready {} {}", name.get_name(), std::process::id());
-        let mut line = String::new();
-        let read = match &self.gate {
-            None => io::stdin().lock().read_line(&mut line),
-            // Opening it waits for the one who writes.
-            Some(gate) => {
-                File::open(gate).and_then(|pipe| BufReader::new(pipe).read_line(&mut line))
+        match &self.gate {
+            None => {
+                let read = io::stdin().lock().read_line(&mut String::new());
+                read.expect("a line can be read");
             }
-        };
+            Some(gate) => pass(gate),
+        }
+    }
+}
+
+/// Waits for a line from a named pipe. Opening it waits for one who writes; where that is the one who
+/// wrote the line before and has not closed it yet, it has no line.
+fn pass(gate: &Path) {
+    let mut line = String::new();
+    while line.is_empty() {
+        let pipe = File::open(gate).expect("the gate can be opened");
+        let read = BufReader::new(pipe).read_line(&mut line);
         read.expect("the line can be read");
     }
 }

@@ -185,7 +185,8 @@ fn the_sidecar_counts_its_pod_and_leaves_the_neighbour_alone() {
             .ok_or_else(|| format!("{counted:?} of {expected:?}"))
     });
     let sum = |name: &str| text::sum(&series, name, &[]);
-    assert!(text::is(sum("cudasnoop_processes"), 1.0));
+    let traced = sum("cudasnoop_processes");
+    assert!(text::is(traced, 1.0), "{traced} processes");
     assert!(text::is(sum("cudasnoop_events_lost_total"), 0.0));
     assert!(text::is(
         text::sum(&series, "cudasnoop_tracing", &[("reason", "")]),
