@@ -143,6 +143,7 @@ impl Drain {
             outlet,
             next: None,
             heard: 0,
+            held: Vec::new(),
             last_rows: None,
         };
         let (mut last_tick, mut last_clock) = (Instant::now(), Instant::now());
@@ -176,9 +177,12 @@ impl Drain {
         let Worker {
             enricher,
             mut outlet,
+            held,
             last_rows,
             ..
         } = worker;
+        // Control ended without coming to them.
+        held.into_iter().for_each(release);
         enricher.finish(&mut |event| outlet.emit(event));
         for row in last_rows.iter().flatten() {
             outlet.emit(row);
@@ -199,6 +203,8 @@ struct Worker {
     next: Option<Inbox>,
     /// What was told before that moment has been taken in, ns of `CLOCK_MONOTONIC`.
     heard: u64,
+    /// Processes that stand stopped until control has dealt with them.
+    held: Vec<u32>,
     /// The rows to end with, once probes are off.
     last_rows: Option<Vec<Event>>,
 }
@@ -251,7 +257,11 @@ impl Worker {
             }
             Inbox::Mapped(snapshot) => self.enricher.mapped(snapshot),
             Inbox::Gone { pid } => self.enricher.gone(pid),
-            Inbox::Released { .. } => {}
+            Inbox::Released { pid } => {
+                if let Some(at) = self.held.iter().position(|held| *held == pid) {
+                    self.held.swap_remove(at);
+                }
+            }
             Inbox::Finish(rows) => self.last_rows = Some(rows),
         }
     }
@@ -372,12 +382,15 @@ impl Worker {
                 return;
             }
             RecordKind::Held => {
-                if tell(Task::Held {
+                let task = Task::Held {
                     pid,
                     tid,
                     timestamp,
-                }) {
-                    self.wait_for_release(pid);
+                };
+                if tell(task) {
+                    // What control learns of it is here before its next record is: control says it
+                    // before it lets it go on, and messages come before younger records.
+                    self.held.push(pid);
                 } else {
                     release(pid);
                 }
@@ -391,20 +404,6 @@ impl Worker {
             | RecordKind::Registered => return,
         };
         self.outlet.emit(&fact_event(pid, tid, timestamp, &fact));
-    }
-
-    /// Until control has dealt with the held process: what it learns of the process must be
-    /// here before the process's next record is.
-    fn wait_for_release(&mut self, held: u32) {
-        while self.last_rows.is_none() {
-            match self.next.take().map_or_else(|| self.inbox.recv(), Ok) {
-                Ok(Inbox::Released { pid }) if pid == held => return,
-                Ok(message) => self.message(message),
-                Err(_) => break,
-            }
-        }
-        // Control has ended without coming to it.
-        release(held);
     }
 }
 
@@ -459,9 +458,13 @@ mod tests {
     }
 
     fn ended(pid: u32) -> TaskRecord {
+        task(RecordKind::Exit, pid)
+    }
+
+    fn task(kind: RecordKind, pid: u32) -> TaskRecord {
         TaskRecord {
             header: Header {
-                kind: RecordKind::Exit as u8,
+                kind: kind as u8,
                 timestamp: clock::monotonic(),
                 pid,
                 tid: pid,
@@ -473,12 +476,8 @@ mod tests {
         }
     }
 
-    #[test]
-    fn what_is_told_comes_between_older_and_younger_records() {
-        let seen = Seen::default();
-        let (messages, inbox) = channel();
-        let (control, _requests) = channel();
-        let mut worker = Worker {
+    fn worker(seen: &Seen, inbox: Receiver<Inbox>, control: Sender<Control>) -> Worker {
+        Worker {
             inbox,
             control,
             enricher: Enricher::new(Names::now(), Ids::default()),
@@ -489,8 +488,17 @@ mod tests {
             },
             next: None,
             heard: 0,
+            held: Vec::new(),
             last_rows: None,
-        };
+        }
+    }
+
+    #[test]
+    fn what_is_told_comes_between_older_and_younger_records() {
+        let seen = Seen::default();
+        let (messages, inbox) = channel();
+        let (control, _requests) = channel();
+        let mut worker = worker(&seen, inbox, control);
         let tell = |pid| {
             let fact = fact_event(pid, pid, clock::monotonic(), &Fact::Vanished);
             messages.send(Inbox::Fact(fact)).expect("heard");
@@ -511,5 +519,28 @@ mod tests {
         worker.record(last.as_bytes());
         let pids = seen.0.lock().unwrap_or_else(PoisonError::into_inner);
         assert_eq!(*pids, [2, 3, 1, 4, 5, 6, 7, 8]);
+    }
+
+    #[test]
+    fn a_held_process_keeps_no_other_waiting() {
+        let seen = Seen::default();
+        let (messages, inbox) = channel();
+        let (control, requests) = channel();
+        let mut worker = worker(&seen, inbox, control);
+        worker.record(task(RecordKind::Held, 2).as_bytes());
+        assert!(matches!(
+            requests.try_recv(),
+            Ok(Control::Task(Task::Held { pid: 2, .. }))
+        ));
+        worker.record(ended(3).as_bytes());
+        assert_eq!(worker.held, [2]);
+        let fact = fact_event(4, 4, clock::monotonic(), &Fact::Vanished);
+        messages.send(Inbox::Fact(fact)).expect("heard");
+        let released = Inbox::Released { pid: 2 };
+        messages.send(released).expect("heard");
+        worker.record(ended(2).as_bytes());
+        assert!(worker.held.is_empty());
+        let pids = seen.0.lock().unwrap_or_else(PoisonError::into_inner);
+        assert_eq!(*pids, [3, 4, 2]);
     }
 }
