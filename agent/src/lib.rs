@@ -14,6 +14,7 @@ mod ebpf_log;
 pub mod kernel;
 mod log;
 pub mod names;
+mod priority;
 pub mod programs;
 mod ring_fill;
 pub mod serve;

@@ -25,7 +25,6 @@ use super::{
     enrich::{Enricher, fact_event},
     lost_unloadings::LostUnloadings,
     names::Snapshot,
-    priority,
     stop::Stop,
 };
 use crate::sink::{Sink, SinkError, Summary};
@@ -130,7 +129,6 @@ impl Drain {
             sink,
             stop,
         } = self;
-        priority::go_first();
         let outlet = Outlet {
             sink,
             stop,

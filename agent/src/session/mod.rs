@@ -15,7 +15,6 @@ mod enrich;
 mod handles;
 mod lost_unloadings;
 mod names;
-mod priority;
 mod probe_status;
 mod probe_switch;
 mod stop;
@@ -27,7 +26,6 @@ use std::{
     fs::File,
     io,
     sync::{Arc, mpsc::channel},
-    thread,
     time::Duration,
 };
 
@@ -48,6 +46,7 @@ use crate::{
     discover::Selection,
     doctor::{Locked, Locks},
     kernel::{AttachMode, Features, Release, open_files},
+    priority::{self, Turn},
     programs::{LoadError, Options as ProgramOptions, Programs},
     sink::{Sink, SinkError, Sources, Summary},
 };
@@ -258,10 +257,8 @@ pub fn run(
         sink,
         stop: Arc::clone(&stop),
     };
-    let drain = thread::Builder::new()
-        .name("drain".to_owned())
-        .spawn(move || drain.run())
-        .map_err(SessionError::Start)?;
+    let drain =
+        priority::spawn(Turn::First, "drain", move || drain.run()).map_err(SessionError::Start)?;
     let _ = inbox_tx.send(Inbox::Fact(settings(options, mode)));
     let _ = inbox_tx.send(Inbox::Fact(clock_event()));
     let budget = match prices {
@@ -280,9 +277,7 @@ pub fn run(
         inbox_tx.clone(),
         Arc::clone(&stop),
     )?;
-    let controller = thread::Builder::new()
-        .name("control".to_owned())
-        .spawn(move || controller.run(&control_rx))
+    let controller = priority::spawn(Turn::Next, "control", move || controller.run(&control_rx))
         .map_err(SessionError::Start)?;
 
     let waited = command::wait(

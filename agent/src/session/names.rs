@@ -4,7 +4,7 @@
 use std::{
     fmt, io,
     sync::mpsc::{Receiver, Sender, channel},
-    thread::{self, JoinHandle},
+    thread::JoinHandle,
 };
 
 use trace::fact;
@@ -12,6 +12,7 @@ use trace::fact;
 use crate::{
     discover::{Mappings, Program},
     names::Resolver,
+    priority::{self, Turn},
 };
 
 /// What a process maps, at one moment.
@@ -101,28 +102,26 @@ impl Names {
     pub(super) fn later() -> io::Result<Self> {
         let (questions, inbox) = channel();
         let (outbox, answers) = channel();
-        let thread = thread::Builder::new()
-            .name("names".to_owned())
-            .spawn(move || {
-                let mut resolver = Resolver::default();
-                for question in inbox {
-                    match question {
-                        Question::Name(query) => {
-                            // The drain has gone only when nobody wants the answer any more.
-                            let _ = outbox.send(answer(&mut resolver, query));
-                        }
-                        Question::Remember(Snapshot {
-                            pid,
-                            program,
-                            mappings,
-                        }) => {
-                            resolver.remember(pid, program, mappings);
-                        }
-                        Question::Fork { parent, child } => resolver.fork(parent, child),
-                        Question::Forget { pid } => resolver.forget(pid),
+        let thread = priority::spawn(Turn::Next, "names", move || {
+            let mut resolver = Resolver::default();
+            for question in inbox {
+                match question {
+                    Question::Name(query) => {
+                        // The drain has gone only when nobody wants the answer any more.
+                        let _ = outbox.send(answer(&mut resolver, query));
                     }
+                    Question::Remember(Snapshot {
+                        pid,
+                        program,
+                        mappings,
+                    }) => {
+                        resolver.remember(pid, program, mappings);
+                    }
+                    Question::Fork { parent, child } => resolver.fork(parent, child),
+                    Question::Forget { pid } => resolver.forget(pid),
                 }
-            })?;
+            }
+        })?;
         Ok(Self::Later {
             questions,
             answers,

@@ -5,12 +5,13 @@ use std::{
     fs::File,
     path::PathBuf,
     sync::mpsc::{SyncSender, sync_channel},
-    thread::{self, JoinHandle},
+    thread::JoinHandle,
 };
 
 use trace::{Batch, BatchWriter, Event, WriteError};
 
 use super::{Sink, SinkError, Summary, batches::Batches};
+use crate::priority::{self, Turn};
 
 /// Batches that may wait for the disk: some seconds of a busy process.
 const QUEUE: usize = 64;
@@ -38,20 +39,18 @@ impl Recorder {
             source,
         })?;
         let (batches, queue) = sync_channel::<Batch>(QUEUE);
-        let writer = thread::Builder::new()
-            .name("writer".to_owned())
-            .spawn(move || {
-                for batch in queue {
-                    writer.write(&batch)?;
-                }
-                let written = writer.written();
-                writer.finish()?;
-                Ok(written)
-            })
-            .map_err(|source| SinkError::Create {
-                path: path.clone(),
-                source,
-            })?;
+        let writer = priority::spawn(Turn::Next, "writer", move || {
+            for batch in queue {
+                writer.write(&batch)?;
+            }
+            let written = writer.written();
+            writer.finish()?;
+            Ok(written)
+        })
+        .map_err(|source| SinkError::Create {
+            path: path.clone(),
+            source,
+        })?;
         Ok(Self {
             path,
             rows: Batches::starting_at(0),

@@ -33,8 +33,7 @@ use thiserror::Error;
 use trace::{Fact, fact};
 
 use super::{
-    Options, ProbeStatus, SessionError, Target, clock, drain::Inbox, enrich::fact_event, priority,
-    stop::Stop,
+    Options, ProbeStatus, SessionError, Target, clock, drain::Inbox, enrich::fact_event, stop::Stop,
 };
 use crate::{
     attach::{AttachError, Detacher, EntryOnly, Links, NoReturns, Placed, Scope, Sites},
@@ -302,7 +301,6 @@ impl Controller {
 
     /// Does what it is asked until told to detach.
     pub(super) fn run(mut self, requests: &Receiver<Control>) -> Report {
-        priority::go_first();
         let mut asked = Instant::now();
         loop {
             let gather = (!self.gathering.is_empty())

@@ -29,7 +29,7 @@ use std::{
         Arc,
         mpsc::{SyncSender, channel, sync_channel},
     },
-    thread::{self, JoinHandle},
+    thread::JoinHandle,
 };
 
 use ledger::Ledger;
@@ -39,7 +39,10 @@ pub use folder::FolderError;
 pub use status::{Cause, Monitor, Status};
 
 use super::{Ids, Sink, SinkError, Sources, Summary};
-use crate::session::boot_id;
+use crate::{
+    priority::{self, Turn},
+    session::boot_id,
+};
 use away::Away;
 use delivery::Delivery;
 use disk::Disk;
@@ -129,10 +132,9 @@ impl Rolling {
             keeper.hear(told);
         }
         let (messages, inbox) = sync_channel(CHUNKS);
-        let spawn = |name: &str| thread::Builder::new().name(name.to_owned());
         let threads = [
-            spawn("keeper").spawn(move || keeper.run(&inbox)),
-            spawn("writer").spawn(move || disk.run(ordered, &answers)),
+            priority::spawn(Turn::Next, "keeper", move || keeper.run(&inbox)),
+            priority::spawn(Turn::Next, "writer", move || disk.run(ordered, &answers)),
         ];
         let [keeper, writer] = threads;
         Ok(Self {
