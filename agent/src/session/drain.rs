@@ -432,7 +432,10 @@ mod tests {
 
     use zerocopy::IntoBytes as _;
 
-    use super::{super::names::Names, *};
+    use super::{
+        super::{handles::Lookout, names::Names},
+        *,
+    };
     use crate::sink::Ids;
 
     /// Whose events came.
@@ -475,10 +478,11 @@ mod tests {
     }
 
     fn worker(seen: &Seen, inbox: Receiver<Inbox>, control: Sender<Control>) -> Worker {
+        let lookout = Lookout::start(Duration::ZERO).expect("a thread");
         Worker {
             inbox,
             control,
-            enricher: Enricher::new(Names::now(), Ids::default()),
+            enricher: Enricher::new(Names::now(), lookout, Ids::default()),
             outlet: Outlet {
                 sink: Box::new(seen.clone()),
                 stop: Arc::default(),

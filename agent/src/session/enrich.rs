@@ -1,5 +1,7 @@
 //! What a recording says beyond the kernel's record: which device, which kernel, who called.
 
+use std::mem;
+
 use agent_common::{Api, CallRecord, Effect, Layer, LongCallRecord, NameRecord, flags};
 use rustc_hash::FxHashMap;
 use trace::{Event, Fact, Kind, fact};
@@ -9,7 +11,7 @@ use super::{
     captures::{Captures, Doubt},
     clock,
     devices::Devices,
-    handles::{Change, Handles, Looked},
+    handles::{Change, Finding, Handles, Looked, Lookout, Reading},
     lost_unloadings::is_unloading,
     names::{Answer, AnswerKind, NameQuery, Names, Snapshot, Subject},
     unsettled::Unsettled,
@@ -19,6 +21,8 @@ use crate::sink::Ids;
 
 /// Most call sites, and most kernels, that are told apart; the rest stay null.
 const MAX_IDS: usize = 1 << 20;
+/// Most handles that are yet to be read.
+const MAX_UNREAD: usize = 1 << 12;
 
 /// Fills in device, kernel and caller of each event.
 #[derive(Debug)]
@@ -32,6 +36,8 @@ pub(super) struct Enricher {
     /// Id of a kernel, by process and host stub or driver handle.
     kernels: FxHashMap<(u32, u64), u32>,
     handles: Handles,
+    /// Launches of handles that are yet to be read, by kernel id.
+    unread: FxHashMap<u32, Launch>,
     unsettled: Unsettled,
     next_kernel: u32,
     /// Id of a call site, by process and return address.
@@ -39,9 +45,49 @@ pub(super) struct Enricher {
     next_caller: u32,
 }
 
+/// The launch that made a kernel known.
+#[derive(Clone, Copy, Debug)]
+struct Launch {
+    layer: Layer,
+    pid: u32,
+    timestamp: u64,
+    caller: u64,
+    handle: u64,
+    /// Where the program told the runtime its name.
+    registered: Option<u64>,
+}
+
+impl Launch {
+    /// What to ask about the kernel `id`, whose handle is called `name` if it is known.
+    fn question(&self, id: u32, name: Option<String>) -> NameQuery {
+        let Self {
+            layer,
+            pid,
+            timestamp,
+            caller,
+            handle,
+            registered,
+        } = *self;
+        let (subject, address) = if name.is_none() && layer == Layer::Runtime {
+            (Subject::HostStub { registered }, handle)
+        } else {
+            // A kernel handle of the driver, or one that the runtime was given by
+            // `cudaLibraryGetKernel`: the module is the caller's.
+            (Subject::Handle { handle, name }, caller)
+        };
+        NameQuery {
+            pid,
+            timestamp,
+            id,
+            address,
+            subject,
+        }
+    }
+}
+
 impl Enricher {
-    /// `first` are the first ids to give out.
-    pub(super) fn new(names: Names, first: Ids) -> Self {
+    /// `lookout` reads names of handles; `first` are the first ids to give out.
+    pub(super) fn new(names: Names, lookout: Lookout, first: Ids) -> Self {
         Self {
             names,
             devices: Devices::default(),
@@ -49,7 +95,8 @@ impl Enricher {
             arrays: Arrays::default(),
             registered: FxHashMap::default(),
             kernels: FxHashMap::default(),
-            handles: Handles::default(),
+            handles: Handles::new(lookout),
+            unread: FxHashMap::default(),
             unsettled: Unsettled::default(),
             next_kernel: first.kernel,
             callers: FxHashMap::default(),
@@ -141,8 +188,7 @@ impl Enricher {
             self.kernels.insert((pid, handle), id);
         }
         if is_ours(record) {
-            let change = self.handles.pair_shows(pid, stub, handle);
-            self.changed(pid, change);
+            self.handles.pair_shows(pid, stub, handle);
         }
     }
 
@@ -245,7 +291,17 @@ impl Enricher {
     }
 
     /// Waits for the names that were asked for; hands out their facts.
-    pub(super) fn finish(self, emit: &mut dyn FnMut(&Event)) {
+    pub(super) fn finish(mut self, emit: &mut dyn FnMut(&Event)) {
+        for finding in self.handles.finish() {
+            self.found(finding, emit);
+        }
+        let mut unread: Vec<_> = mem::take(&mut self.unread).into_iter().collect();
+        unread.sort_unstable_by_key(|(id, _)| *id);
+        for (id, launch) in unread {
+            // It was not read in time.
+            self.unsettled.nameless(id);
+            self.ask(launch.question(id, None), emit);
+        }
         let Self {
             names,
             mut unsettled,
@@ -268,6 +324,9 @@ impl Enricher {
         self.names.poll(&mut |answer| answers.push(answer));
         for answer in answers {
             self.heard(answer, emit);
+        }
+        for finding in self.handles.hear() {
+            self.found(finding, emit);
         }
         for answer in self.unsettled.settled(heard) {
             if let AnswerKind::Handle(fact::Kernel {
@@ -297,8 +356,7 @@ impl Enricher {
             ..
         }) = &answer.kind
         {
-            let change = self.handles.stub_named(answer.pid, *stub, name);
-            self.changed(answer.pid, change);
+            self.handles.stub_named(answer.pid, *stub, name);
         }
         if let Some(answer) = self.unsettled.hold(answer) {
             emit(&answer_event(answer));
@@ -348,52 +406,44 @@ impl Enricher {
         if self.kernels.len() >= MAX_IDS {
             return None;
         }
+        let launch = Launch {
+            layer,
+            pid,
+            timestamp: record.header.timestamp,
+            caller: record.caller,
+            handle,
+            registered: self.registered.get(&(pid, handle)).copied(),
+        };
         let told = self.handles.name(pid, handle).map(str::to_owned);
-        let registered = self.registered.get(&(pid, handle)).copied();
         let mut is_lasting = true;
-        let (subject, address) = match (layer, told) {
-            // A kernel handle of the driver, or one that the runtime was given by
-            // `cudaLibraryGetKernel`: the module is the caller's.
-            (_, Some(name)) => {
-                let name = Some(name);
-                (Subject::Handle { handle, name }, record.caller)
-            }
-            (Layer::Runtime, None) if registered.is_some() => {
-                (Subject::HostStub { registered }, handle)
-            }
-            (Layer::Runtime | Layer::Driver | Layer::Torch, None) => {
-                let name = match self.look(record, handle) {
-                    Looked::Same(id) => {
-                        self.kernels.insert((pid, handle), id);
-                        return Some(id);
-                    }
-                    Looked::NotNow(id) => return Some(id),
-                    Looked::Unread => {
-                        is_lasting = false;
-                        None
-                    }
-                    Looked::New(name) => name,
-                };
-                if name.is_none() && layer == Layer::Runtime {
-                    (Subject::HostStub { registered }, handle)
-                } else {
-                    (Subject::Handle { handle, name }, record.caller)
+        let id = self.next_kernel;
+        let question = if told.is_some() || layer == Layer::Runtime && launch.registered.is_some() {
+            Some(launch.question(id, told))
+        } else {
+            match self.look(record, handle) {
+                Looked::Same(id) => {
+                    self.kernels.insert((pid, handle), id);
+                    return Some(id);
+                }
+                Looked::NotNow(id) => return Some(id),
+                Looked::Unread => {
+                    is_lasting = false;
+                    Some(launch.question(id, None))
+                }
+                Looked::New(name) => Some(launch.question(id, name)),
+                Looked::Later => {
+                    self.unread.insert(id, launch);
+                    None
                 }
             }
         };
-        let id = self.next_kernel;
         self.next_kernel = id.wrapping_add(1);
         if is_lasting {
             self.kernels.insert((pid, handle), id);
         }
-        let query = NameQuery {
-            pid,
-            timestamp: record.header.timestamp,
-            id,
-            address,
-            subject,
-        };
-        self.ask(query, emit);
+        if let Some(question) = question {
+            self.ask(question, emit);
+        }
         Some(id)
     }
 
@@ -401,22 +451,55 @@ impl Enricher {
     /// kernel's.
     fn look(&mut self, record: &CallRecord, handle: u64) -> Looked {
         let pid = record.header.pid;
-        if !is_ours(record) || !self.unsettled.has_room() {
+        if !is_ours(record) || !self.unsettled.has_room() || self.unread.len() >= MAX_UNREAD {
             return Looked::New(None);
         }
-        let (looked, change) = self.handles.look(pid, handle);
+        let id = self.next_kernel;
+        let (looked, change) = self.handles.look(pid, handle, id);
         self.changed(pid, change);
         let name = match &looked {
             Looked::Same(_) | Looked::NotNow(_) => return looked,
             Looked::Unread => None,
+            Looked::Later => {
+                self.unsettled.expect(pid, id, handle, None);
+                None
+            }
             Looked::New(name) => name.as_deref(),
         };
-        let id = self.next_kernel;
         if name.is_some() && !self.names.answers_at_once() {
-            self.unsettled.expect(pid, id, handle, clock::monotonic());
+            let read_at = Some(clock::monotonic());
+            self.unsettled.expect(pid, id, handle, read_at);
         }
         self.handles.found(pid, handle, name, id);
         looked
+    }
+
+    /// What was found out about names that are read in processes.
+    fn found(&mut self, finding: Finding, emit: &mut dyn FnMut(&Event)) {
+        match finding {
+            Finding::Places { pid, sure, surer } => {
+                let change = self.handles.places(pid, sure, surer);
+                self.changed(pid, change);
+            }
+            Finding::Name(reading) => self.read(reading, emit),
+        }
+    }
+
+    /// A handle that was looked at has been read.
+    fn read(&mut self, reading: Reading, emit: &mut dyn FnMut(&Event)) {
+        let Some(launch) = self.unread.remove(&reading.id) else {
+            return;
+        };
+        let is_doubtful = if reading.name.is_some() {
+            self.unsettled.read(reading.id, reading.read_at)
+        } else {
+            self.unsettled.nameless(reading.id);
+            false
+        };
+        if !is_doubtful {
+            self.handles.read(&reading);
+        }
+        self.ask(launch.question(reading.id, reading.name), emit);
     }
 }
 
@@ -448,5 +531,124 @@ pub(crate) fn fact_event(pid: u32, tid: u32, timestamp: u64, fact: &Fact) -> Eve
         kind: Kind::Fact,
         text: Some(fact.to_text()),
         ..Event::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use agent_common::{APIS, Header, RecordKind};
+
+    use super::*;
+
+    const PID: u32 = 7;
+    const SECOND: u64 = 1_000_000_000;
+
+    /// A launch by the driver, of a handle that no call told of.
+    fn launch(handle: u64) -> LongCallRecord {
+        let api = APIS.iter().position(|api| api.name == "cuLaunchKernel");
+        LongCallRecord {
+            call: CallRecord {
+                header: Header {
+                    timestamp: clock::monotonic(),
+                    pid: PID,
+                    tid: PID,
+                    kind: RecordKind::Call as u8,
+                    reserved: 0,
+                    api: u16::try_from(api.expect("in the table")).expect("few"),
+                    flags: 0,
+                },
+                duration: 0,
+                caller: 0,
+                result: 0,
+                parent: 0,
+                reserved: 0,
+                args: [handle, 0, 0, 0, 0, 0],
+            },
+            more: Default::default(),
+        }
+    }
+
+    fn finding(handle: u64, id: u32, name: Option<&str>) -> Finding {
+        Finding::Name(Reading {
+            pid: PID,
+            handle,
+            id,
+            name: name.map(str::to_owned),
+            read_at: clock::monotonic(),
+        })
+    }
+
+    /// The kernels of launches, and the names of kernels, in order.
+    #[derive(Debug, Default)]
+    struct Told {
+        launched: Vec<u32>,
+        named: Vec<(u32, Option<String>)>,
+    }
+
+    impl Told {
+        fn take(&mut self, event: &Event) {
+            self.launched.extend(event.kernel);
+            if let Some(Fact::Kernel(kernel)) = event.text.as_deref().and_then(Fact::parse) {
+                self.named.push((kernel.id, kernel.name));
+            }
+        }
+    }
+
+    #[test]
+    fn a_name_that_cannot_be_read_at_once_is_told_later() {
+        let (lookout, _asked, answer) = Lookout::without_reader();
+        let mut enricher = Enricher::new(Names::now(), lookout, Ids::default());
+        let mut told = Told::default();
+        for handle in [70, 71, 70] {
+            enricher.call(&launch(handle), &mut |event| told.take(event));
+        }
+        let [first, second, again] = told.launched[..] else {
+            panic!("{told:?}");
+        };
+        assert_eq!((first, told.named.len()), (again, 0));
+        for (handle, id, name) in [(70, first, Some("kernel")), (71, second, None)] {
+            answer.send(finding(handle, id, name)).expect("heard");
+        }
+        enricher.poll(clock::monotonic(), &mut |event| told.take(event));
+        // That there is no name is sure.
+        assert_eq!(told.named, [(second, None)]);
+        let later = clock::monotonic() + 2 * SECOND;
+        enricher.poll(later, &mut |event| told.take(event));
+        assert_eq!(told.named[1..], [(first, Some("kernel".to_owned()))]);
+    }
+
+    #[test]
+    fn a_name_that_is_read_after_an_unloading_is_not_told() {
+        let (lookout, _asked, answer) = Lookout::without_reader();
+        let mut enricher = Enricher::new(Names::now(), lookout, Ids::default());
+        let mut told = Told::default();
+        enricher.call(&launch(70), &mut |event| told.take(event));
+        enricher.missed(PID, clock::monotonic());
+        enricher.call(&launch(70), &mut |event| told.take(event));
+        let [first, second] = told.launched[..] else {
+            panic!("{told:?}");
+        };
+        assert_ne!(first, second);
+        for id in [first, second] {
+            answer.send(finding(70, id, Some("second"))).expect("heard");
+        }
+        enricher.poll(clock::monotonic(), &mut |event| told.take(event));
+        assert_eq!(told.named, [(first, None)]);
+        enricher.finish(&mut |event| told.take(event));
+        assert_eq!(told.named[1..], [(second, Some("second".to_owned()))]);
+    }
+
+    #[test]
+    fn what_is_not_read_by_the_end_has_no_name() {
+        let (lookout, asked, answer) = Lookout::without_reader();
+        let mut enricher = Enricher::new(Names::now(), lookout, Ids::default());
+        let mut told = Told::default();
+        for handle in [70, 71] {
+            enricher.call(&launch(handle), &mut |event| told.take(event));
+        }
+        drop((asked, answer));
+        enricher.finish(&mut |event| told.take(event));
+        let nameless: Vec<_> = told.launched.iter().map(|id| (*id, None)).collect();
+        assert_eq!(told.named, nameless);
     }
 }

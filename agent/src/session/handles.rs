@@ -1,23 +1,25 @@
 //! What the driver's kernel handles are called: told by the calls that look them up; of others, read in
 //! the process, where its handles show where the driver keeps names.
 
-use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::{
+    hash::{DefaultHasher, Hash as _, Hasher as _},
+    mem,
+};
 
 use agent_common::{ApiId, KERNEL_NAME_CAPACITY, NameRecord, Shape, flags};
 use rustc_hash::{FxHashMap, FxHashSet};
 
+pub(super) use lookout::{Finding, Lookout, Reading};
+
 use super::clock;
-use crate::{
-    discover::{LookBudget, Memory, Process},
-    names::{NamePlaces, Sight, Source},
-};
+use crate::names::Source;
+
+mod lookout;
 
 /// Most handles of a process that are kept.
 const MAX_HANDLES: usize = 1 << 18;
 /// Bytes of names that calls told, of one process.
 const MAX_NAMES: usize = 64 << 20;
-/// Most processes whose memory is held open.
-const MAX_OPEN: usize = 256;
 /// Most host stubs of a process that wait for a name or for a handle.
 const MAX_HALVES: usize = 1 << 12;
 /// A handle that was doubtful so often is not looked at again at once, lest each look makes a kernel of
@@ -29,10 +31,12 @@ const LOOK_AGAIN: u64 = 1_000_000_000;
 const MAX_DOUBLED: u32 = 6;
 
 /// Handles of all processes.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Handles {
     processes: FxHashMap<u32, OfProcess>,
-    budget: LookBudget,
+    lookout: Lookout,
+    /// What was found out of one process while another's handle was looked at.
+    overheard: Vec<Finding>,
 }
 
 /// Handles of one process.
@@ -50,23 +54,8 @@ struct OfProcess {
     halves: FxHashMap<u64, Half>,
     /// Libraries by their modules.
     libraries: FxHashMap<u64, u64>,
-    lookout: Lookout,
-}
-
-/// Where a process's names are read.
-#[derive(Debug, Default)]
-struct Lookout {
-    access: Access,
-    places: NamePlaces,
-}
-
-/// A process's memory.
-#[derive(Debug, Default)]
-enum Access {
-    #[default]
-    Untried,
-    Denied,
-    Open(Memory),
+    /// It is sure where names are, of some handles.
+    is_sure: bool,
 }
 
 #[derive(Debug)]
@@ -117,6 +106,8 @@ pub(super) enum Looked {
     Unread,
     /// Something new; its name, where that can be found out.
     New(Option<String>),
+    /// Something new; [`Handles::hear`] will tell its name.
+    Later,
 }
 
 /// What has changed of that which was known.
@@ -127,6 +118,15 @@ pub(super) struct Change {
 }
 
 impl Handles {
+    /// `lookout` reads names.
+    pub(super) fn new(lookout: Lookout) -> Self {
+        Self {
+            processes: FxHashMap::default(),
+            lookout,
+            overheard: Vec::new(),
+        }
+    }
+
     /// A call told a handle's name, or what it is a handle of.
     pub(super) fn told(&mut self, record: &NameRecord) -> Change {
         let NameRecord {
@@ -175,15 +175,11 @@ impl Handles {
         let is_ours = header.flags & flags::FOREIGN_PID == 0;
         process.forget_told(handle);
         process.paired.remove(&handle);
-        let mut handles = Vec::new();
         if is_whole && is_ours {
-            handles = self
-                .learn(header.pid, handle, &name, Source::Driver)
-                .handles;
+            let source = Source::Driver;
+            self.lookout.learn(header.pid, handle, &name, source);
         }
-        if !is_same {
-            handles.push(handle);
-        }
+        let handles = if is_same { Vec::new() } else { vec![handle] };
         if let Some(process) = self.processes.get_mut(&header.pid) {
             process.keep(handle, Told { name, container });
         }
@@ -205,13 +201,13 @@ impl Handles {
     }
 
     /// A kernel of the runtime is called this.
-    pub(super) fn stub_named(&mut self, pid: u32, stub: u64, name: &str) -> Change {
+    pub(super) fn stub_named(&mut self, pid: u32, stub: u64, name: &str) {
         let process = self.processes.entry(pid).or_default();
         if let Some(Half::Handle(handle)) = process.halves.remove(&stub) {
-            return self.learn(pid, handle, name, Source::HostStub);
+            self.lookout.learn(pid, handle, name, Source::HostStub);
+        } else {
+            process.half(stub, Half::Name(name.to_owned()));
         }
-        process.half(stub, Half::Name(name.to_owned()));
-        Change::default()
     }
 
     /// The runtime passed that kernel on as this handle. Whether the handle is the kernel's, and not
@@ -227,30 +223,50 @@ impl Handles {
     }
 
     /// The same, for where names are.
-    pub(super) fn pair_shows(&mut self, pid: u32, stub: u64, handle: u64) -> Change {
+    pub(super) fn pair_shows(&mut self, pid: u32, stub: u64, handle: u64) {
         let process = self.processes.entry(pid).or_default();
         if let Some(Half::Name(name)) = process.halves.remove(&stub) {
-            return self.learn(pid, handle, &name, Source::HostStub);
+            self.lookout.learn(pid, handle, &name, Source::HostStub);
+        } else {
+            process.half(stub, Half::Handle(handle));
         }
-        process.half(stub, Half::Handle(handle));
-        Change::default()
     }
 
-    /// Learns where names are. Where that has become sure with this, handles that no call told of are
-    /// worth another look.
-    fn learn(&mut self, pid: u32, handle: u64, name: &str, source: Source) -> Change {
-        self.open(pid);
-        let process = self.processes.entry(pid).or_default();
-        let Lookout { access, places } = &mut process.lookout;
-        let is_surer = match access {
-            Access::Open(memory) => places.learn((memory, &mut self.budget), handle, name, source),
-            Access::Untried | Access::Denied => false,
-        };
-        process.change(is_surer)
+    /// Takes note of what was found out of this process, and keeps what was of others; the name, if it
+    /// is one.
+    fn note(&mut self, pid: u32, finding: Finding, change: &mut Change) -> Option<Reading> {
+        match finding {
+            Finding::Places {
+                pid: of,
+                sure,
+                surer,
+            } if of == pid => {
+                change.handles.extend(self.places(pid, sure, surer).handles);
+                None
+            }
+            Finding::Places { .. } => {
+                self.overheard.push(finding);
+                None
+            }
+            Finding::Name(reading) => Some(reading),
+        }
     }
 
-    /// What a handle is that is launched, and that no call told of; and what has changed with that.
-    pub(super) fn look(&mut self, pid: u32, handle: u64) -> (Looked, Change) {
+    /// What has become known of where names are in a process.
+    pub(super) fn places(&mut self, pid: u32, sure: bool, surer: bool) -> Change {
+        let mut change = Change::default();
+        if let Some(process) = self.processes.get_mut(&pid) {
+            process.is_sure = sure;
+            if surer {
+                change.handles.extend(process.found.keys());
+            }
+        }
+        change
+    }
+
+    /// What a handle is that is launched, and that no call told of; and what has changed with that. `id`
+    /// is the kernel's if it is something new.
+    pub(super) fn look(&mut self, pid: u32, handle: u64, id: u32) -> (Looked, Change) {
         let process = self.processes.entry(pid).or_default();
         if let Some(found) = process.found.get(&handle)
             && found.is_too_early()
@@ -262,19 +278,45 @@ impl Handles {
             };
             return (looked, Change::default());
         }
-        self.open(pid);
-        let process = self.processes.entry(pid).or_default();
-        let Lookout { access, places } = &mut process.lookout;
-        let Sight { name, surer } = match access {
-            Access::Open(memory) => places.name((memory, &mut self.budget), handle),
-            Access::Untried | Access::Denied => Sight::default(),
+        let findings = self.lookout.look(pid, handle, id);
+        let mut change = Change::default();
+        let mut read = None;
+        for finding in findings {
+            read = self.note(pid, finding, &mut change).or(read);
+        }
+        let Some(Reading { name, .. }) = read else {
+            return (Looked::Later, change);
         };
-        let change = process.change(surer);
+        let process = self.processes.entry(pid).or_default();
         match process.found.get(&handle) {
             Some(found) if found.fingerprint == name.as_deref().map(fingerprint) => {
                 (Looked::Same(found.id), change)
             }
             _ => (Looked::New(name), change),
+        }
+    }
+
+    /// What has been found out since.
+    pub(super) fn hear(&mut self) -> Vec<Finding> {
+        let mut findings = mem::take(&mut self.overheard);
+        findings.extend(self.lookout.hear());
+        findings
+    }
+
+    /// What is found out by the end.
+    pub(super) fn finish(&mut self) -> Vec<Finding> {
+        let mut findings = mem::take(&mut self.overheard);
+        findings.extend(self.lookout.finish());
+        findings
+    }
+
+    /// A name has come that was to come later.
+    pub(super) fn read(&mut self, reading: &Reading) {
+        let process = self.processes.get_mut(&reading.pid);
+        if let Some(found) = process.and_then(|process| process.found.get_mut(&reading.handle))
+            && found.id == reading.id
+        {
+            found.fingerprint = reading.name.as_deref().map(fingerprint);
         }
     }
 
@@ -320,7 +362,7 @@ impl Handles {
             return Change::default();
         };
         // Names that can be read again need not be trusted.
-        let is_sure = process.lookout.places.is_sure();
+        let is_sure = process.is_sure;
         let is_gone = |told: &Told| match container {
             Some(container) => told.container == container || told.container == 0 && is_sure,
             None => is_sure,
@@ -343,42 +385,13 @@ impl Handles {
 
     /// The process has ended, or is another program now.
     pub(super) fn forget(&mut self, pid: u32) {
-        self.processes.remove(&pid);
-    }
-
-    /// Opens a process's memory, if that has not been tried and not too many are open.
-    fn open(&mut self, pid: u32) {
-        let is_untried = |process: &OfProcess| matches!(process.lookout.access, Access::Untried);
-        if !self.processes.get(&pid).is_none_or(is_untried) {
-            return;
+        if self.processes.remove(&pid).is_some() {
+            self.lookout.forget(pid);
         }
-        let is_open = |process: &&OfProcess| matches!(process.lookout.access, Access::Open(_));
-        let open = self.processes.values().filter(is_open).count();
-        let access = if open >= MAX_OPEN {
-            Access::Denied
-        } else {
-            match Process::open(pid).and_then(Memory::open) {
-                Ok(memory) => Access::Open(memory),
-                Err(error) => {
-                    tracing::debug!("kernels are named by calls alone: {error}");
-                    Access::Denied
-                }
-            }
-        };
-        self.processes.entry(pid).or_default().lookout.access = access;
     }
 }
 
 impl OfProcess {
-    fn change(&self, is_surer: bool) -> Change {
-        let handles = if is_surer {
-            self.found.keys().copied().collect()
-        } else {
-            Vec::new()
-        };
-        Change { handles }
-    }
-
     fn keep(&mut self, handle: u64, told: Told) {
         if self.told.len() < MAX_HANDLES && self.bytes + told.name.len() <= MAX_NAMES {
             self.bytes += told.name.len();

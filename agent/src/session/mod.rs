@@ -56,8 +56,14 @@ pub(crate) use drain::clock_event;
 use drain::{Drain, Inbox};
 use enrich::Enricher;
 pub(crate) use enrich::fact_event;
+use handles::Lookout;
 use lost_unloadings::LostUnloadings;
 use names::Names;
+
+/// How long the drain waits for a name that is read in a process. Most are read in some 20 µs.
+const PATIENCE: Duration = Duration::from_millis(1);
+/// The same where the name is wanted in the line of the call itself.
+const PATIENCE_AT_ONCE: Duration = Duration::from_millis(50);
 
 /// What is traced.
 #[derive(Clone, Debug)]
@@ -243,16 +249,18 @@ pub fn run(
     let stop = Arc::clone(&options.stop);
     let (control_tx, control_rx) = channel();
     let (inbox_tx, inbox_rx) = channel();
-    let names = if options.names_at_once {
-        Names::now()
+    let (names, patience) = if options.names_at_once {
+        (Names::now(), PATIENCE_AT_ONCE)
     } else {
-        Names::later().map_err(SessionError::Start)?
+        let names = Names::later().map_err(SessionError::Start)?;
+        (names, PATIENCE)
     };
+    let lookout = Lookout::start(patience).map_err(SessionError::Start)?;
     let drain = Drain {
         ring,
         inbox: inbox_rx,
         control: control_tx.clone(),
-        enricher: Enricher::new(names, sink.first_ids()),
+        enricher: Enricher::new(names, lookout, sink.first_ids()),
         unloadings: LostUnloadings::new(Arc::clone(&state)),
         sink,
         stop: Arc::clone(&stop),

@@ -69,6 +69,16 @@ pub(super) enum AnswerKind {
     Handle(fact::Kernel),
 }
 
+impl Answer {
+    /// The id that it defines.
+    pub(super) fn id(&self) -> u32 {
+        match &self.kind {
+            AnswerKind::Caller(caller) => caller.id,
+            AnswerKind::Stub(kernel) | AnswerKind::Handle(kernel) => kernel.id,
+        }
+    }
+}
+
 pub(super) enum Question {
     Name(NameQuery),
     Remember(Snapshot),

@@ -31,7 +31,8 @@ fn eight_threads_and_three_forked_children() {
         "--layer",
         "both",
     ];
-    let run = record(&[], "mix", &arguments);
+    // Half of the ring has room for all of its 14 MiB of records, should we get no processor.
+    let run = record(&["--ring-size", "64MiB"], "mix", &arguments);
     let report = report(&run.file);
     assert_same_calls(&report, &run.truth);
     assert_eq!(assert_accounts(&report).1, 0);
