@@ -351,10 +351,13 @@ impl Enricher {
 
     fn heard(&mut self, answer: Answer, emit: &mut dyn FnMut(&Event)) {
         if let AnswerKind::Stub(fact::Kernel {
+            id,
             name: Some(name),
             handle: stub,
             ..
         }) = &answer.kind
+            // The process may have ended.
+            && self.kernels.get(&(answer.pid, *stub)) == Some(id)
         {
             self.handles.stub_named(answer.pid, *stub, name);
         }
@@ -636,6 +639,28 @@ mod tests {
         assert_eq!(told.named, [(first, None)]);
         enricher.finish(&mut |event| told.take(event));
         assert_eq!(told.named[1..], [(second, Some("second".to_owned()))]);
+    }
+
+    #[test]
+    fn names_that_come_after_a_process_has_ended_are_no_lessons() {
+        let (lookout, _asked, _answer) = Lookout::without_reader();
+        let mut enricher = Enricher::new(Names::now(), lookout, Ids::default());
+        let named = || Answer {
+            pid: PID,
+            timestamp: 0,
+            kind: AnswerKind::Stub(fact::Kernel {
+                id: 3,
+                name: Some("kernel".to_owned()),
+                module: None,
+                handle: 70,
+            }),
+        };
+        enricher.kernels.insert((PID, 70), 3);
+        enricher.heard(named(), &mut |_| {});
+        assert_eq!(enricher.handles.processes(), [PID]);
+        enricher.ended(PID, &mut |_| {});
+        enricher.heard(named(), &mut |_| {});
+        assert_eq!(enricher.handles.processes(), [0; 0]);
     }
 
     #[test]
