@@ -3,7 +3,7 @@
 use std::{
     collections::BTreeSet,
     env, fs,
-    io::Write as _,
+    io::{BufRead as _, BufReader, Write as _},
     iter,
     path::{Path, PathBuf},
     process::{Command, Stdio},
@@ -267,6 +267,53 @@ fn a_signal_switches_all_probes_off_and_on() {
     }));
 }
 
+/// A copy of the Python interpreter, which is chosen by its name; and what its PYTHONHOME is.
+fn python_of_its_own(folder: &Path, name: &str) -> (PathBuf, String) {
+    let copy = folder.join(name);
+    let python = env::var("CUDASNOOP_PYTHON").unwrap_or_else(|_| "python3".to_owned());
+    let where_it_is = "import sys; print(sys.base_prefix, sys._base_executable, sep='\\n')";
+    let told = e2e::succeed(Command::new(python).args(["-c", where_it_is]));
+    let told = String::from_utf8(told.stdout).expect("paths");
+    let (prefix, executable) = told.trim().split_once('\n').expect("two lines");
+    let real = fs::canonicalize(executable).expect("found");
+    fs::copy(real, &copy).expect("copied");
+    (copy, prefix.to_owned())
+}
+
+/// As a container's first process before it runs the container's program: its files are the host's, its
+/// root is the container's.
+#[test]
+fn a_process_whose_files_are_all_elsewhere_raises_no_alarm() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (python, prefix) = python_of_its_own(folder.path(), "python-elsewhere");
+    let script = "import os, sys; os.chroot(sys.argv[1]); print(flush=True); input()";
+    let mut child = Command::new(python)
+        .args(["-S", "-c", script])
+        .arg(folder.path())
+        .env("PYTHONHOME", prefix)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("started");
+    let stdout = child.stdout.as_mut().expect("piped");
+    let mut line = String::new();
+    BufReader::new(stdout).read_line(&mut line).expect("read");
+    assert_eq!(line, "\n", "it is there");
+    // All capabilities open files that are hidden.
+    let output = e2e::succeed(
+        Command::new("setpriv")
+            .args(["--bounding-set=-all,+bpf,+perfmon,+sys_ptrace", "--"])
+            .arg(dist().join("cudasnoop"))
+            .args(["record", "-o", "/dev/null", "--duration", "1"])
+            .args(["--exe", "python-elsewhere"]),
+    );
+    drop(child.stdin.take());
+    child.wait().expect("waited for");
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert!(text.contains("1 running processes fit"), "{text}");
+    assert!(!text.contains("not looked into"), "{text}");
+}
+
 /// The leader thread has exited, and others make calls: what is scoped to the process would
 /// catch none of them.
 #[test]
@@ -286,14 +333,7 @@ sys.stderr.write("ready\n"); sys.stderr.flush()
 ctypes.CDLL(None).pthread_exit(None)
 "#;
     let folder = tempfile::tempdir().expect("a folder");
-    let own_python = folder.path().join("python-without-leader");
-    let python = env::var("CUDASNOOP_PYTHON").unwrap_or_else(|_| "python3".to_owned());
-    let where_it_is = "import sys; print(sys.base_prefix, sys._base_executable, sep='\\n')";
-    let told = e2e::succeed(Command::new(python).args(["-c", where_it_is]));
-    let told = String::from_utf8(told.stdout).expect("paths");
-    let (prefix, executable) = told.trim().split_once('\n').expect("two lines");
-    let real = fs::canonicalize(executable).expect("found");
-    fs::copy(real, &own_python).expect("copied");
+    let (own_python, prefix) = python_of_its_own(folder.path(), "python-without-leader");
     let mut command = on_fake_cuda(&own_python);
     command.args(["-S", "-c", script]);
     command.arg(dist().join("fake-cuda/libcudart.so.12"));

@@ -2,7 +2,7 @@
 
 use super::{AttachFailure, Controller};
 use crate::{
-    discover::{MappedIdentity, Mappings, Process, ProcessError},
+    discover::{MappedFile, MappedIdentity, Mappings, Process, ProcessError, Scan},
     session::{drain::Inbox, names::Snapshot},
 };
 
@@ -59,11 +59,12 @@ impl Controller {
         let gone = seen.forget_unmapped(&mappings);
         self.unloaded(pid, &gone);
         let scan = self.libraries.scan(&process, &mappings, &mut seen);
+        let is_elsewhere = self.selection.is_some() && is_elsewhere(&scan, &mappings);
         for failure in &scan.failures {
-            if Process::open(pid).is_ok() {
+            if !is_elsewhere && Process::open(pid).is_ok() {
                 tracing::warn!("process {pid}: not looked into: {failure}");
             } else {
-                // It has ended meanwhile.
+                // It has ended meanwhile, or will be another program soon.
                 tracing::debug!("process {pid}: not looked into: {failure}");
             }
         }
@@ -111,4 +112,12 @@ impl Controller {
             self.detacher.detach(links);
         }
     }
+}
+
+/// Whether none of a process's files is at its path, but perhaps its program, which the kernel shows
+/// wherever it is; and none is named like CUDA's. So it is where a container's first process has yet to
+/// become the container's program.
+fn is_elsewhere(scan: &Scan, mappings: &Mappings) -> bool {
+    let mut files = mappings.files().iter();
+    scan.failures.len() + 1 >= mappings.files().len() && !files.any(MappedFile::is_named_like_cuda)
 }
