@@ -2,7 +2,9 @@
 
 use super::{AttachFailure, Controller};
 use crate::{
-    discover::{MappedFile, MappedIdentity, Mappings, Process, ProcessError, Scan},
+    discover::{
+        MappedFile, MappedIdentity, Mappings, OpenError, Process, ProcessError, Scan, ScanError,
+    },
     session::{drain::Inbox, names::Snapshot},
 };
 
@@ -118,6 +120,11 @@ impl Controller {
 /// wherever it is; and none is named like CUDA's. So it is where a container's first process has yet to
 /// become the container's program.
 fn is_elsewhere(scan: &Scan, mappings: &Mappings) -> bool {
+    let is_replaced =
+        |failure: &&ScanError| matches!(failure, ScanError::Open(OpenError::Replaced { .. }));
+    let replaced = scan.failures.iter().filter(is_replaced).count();
     let mut files = mappings.files().iter();
-    scan.failures.len() + 1 >= mappings.files().len() && !files.any(MappedFile::is_named_like_cuda)
+    replaced == scan.failures.len()
+        && replaced + 1 >= mappings.files().len()
+        && !files.any(MappedFile::is_named_like_cuda)
 }
