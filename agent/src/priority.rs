@@ -4,8 +4,8 @@
 //! All that a recording needs are such threads, and not the one alone that empties the ring: it shares
 //! the heap with the others and the kernel's lock of our address space, and whoever holds one of these and
 //! gets no processor keeps it waiting. (8 threads in each of 4 processes at full speed on 2 processors,
-//! beside 4 busy loops, Linux 6.18: of 25 recordings, the ring stood still for more than 25 ms 13 times
-//! where the others had the usual priority, 21 times where all had the same, 3 times as it is.)
+//! beside 4 busy loops, Linux 6.18: in 25 recordings, the drain stood still for more than 25 ms 21 times where
+//! all had the same priority, 1 and 3 times as it is.)
 
 use std::{
     io,

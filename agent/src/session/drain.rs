@@ -477,9 +477,20 @@ mod tests {
         }
     }
 
-    fn worker(seen: &Seen, inbox: Receiver<Inbox>, control: Sender<Control>) -> Worker {
+    /// A drain's worker, and what it is connected with.
+    struct Connected {
+        worker: Worker,
+        seen: Seen,
+        messages: Sender<Inbox>,
+        requests: Receiver<Control>,
+    }
+
+    fn connected() -> Connected {
+        let seen = Seen::default();
+        let (messages, inbox) = channel();
+        let (control, requests) = channel();
         let lookout = Lookout::start(Duration::ZERO).expect("a thread");
-        Worker {
+        let worker = Worker {
             inbox,
             control,
             enricher: Enricher::new(Names::now(), lookout, Ids::default()),
@@ -492,15 +503,23 @@ mod tests {
             heard: 0,
             held: Vec::new(),
             last_rows: None,
+        };
+        Connected {
+            worker,
+            seen,
+            messages,
+            requests,
         }
     }
 
     #[test]
     fn what_is_told_comes_between_older_and_younger_records() {
-        let seen = Seen::default();
-        let (messages, inbox) = channel();
-        let (control, _requests) = channel();
-        let mut worker = worker(&seen, inbox, control);
+        let Connected {
+            mut worker,
+            seen,
+            messages,
+            requests: _requests,
+        } = connected();
         let tell = |pid| {
             let fact = fact_event(pid, pid, clock::monotonic(), &Fact::Vanished);
             messages.send(Inbox::Fact(fact)).expect("heard");
@@ -525,10 +544,12 @@ mod tests {
 
     #[test]
     fn a_held_process_keeps_no_other_waiting() {
-        let seen = Seen::default();
-        let (messages, inbox) = channel();
-        let (control, requests) = channel();
-        let mut worker = worker(&seen, inbox, control);
+        let Connected {
+            mut worker,
+            seen,
+            messages,
+            requests,
+        } = connected();
         worker.record(task(RecordKind::Held, 2).as_bytes());
         assert!(matches!(
             requests.try_recv(),

@@ -2,7 +2,7 @@
 //!
 //! The kernel reads a process's memory under its lock, which goes from one of its threads to the next in
 //! turn, and a turn may be that of one that gets no processor: with 32 threads and four busy loops on two
-//! processors, the drain stood still for 40 to 100 ms and the ring filled (Linux 6.18). So the reading is
+//! processors, the drain slept in it for up to 82 ms and the ring filled (Linux 6.18). So the reading is
 //! done in a thread of its own, and the drain waits for it a moment at most.
 
 use std::{
